@@ -1,0 +1,1 @@
+//! Placeholder face; see ARCHITECTURE.md.

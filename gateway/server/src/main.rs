@@ -1,0 +1,3 @@
+//! The framegate binary.
+
+fn main() {}
