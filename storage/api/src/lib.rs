@@ -1,1 +1,18 @@
-//! Placeholder face; see ARCHITECTURE.md.
+//! The storage interface: one fenced, single-owner log per shard.
+//!
+//! A backend stores blocks of opaque records and gives them back in order. It knows no queues, no
+//! topics and no protocols: the state machine above it is a fold over this log, so every backend
+//! behaves alike. Calls that return data block the calling thread (never call them from the fold or
+//! from an async task); `append` never blocks on the disk.
+
+mod block;
+mod caps;
+mod error;
+mod ids;
+mod store;
+
+pub use block::{Block, BlockFlags, BodyRef, StoredBlock};
+pub use caps::{Caps, Usage};
+pub use error::{Resource, StoreError};
+pub use ids::{Epoch, Generation, Lsn, Pos, ShardId};
+pub use store::{Claim, Report, ReportFn, ShardStore, Snapshot};
