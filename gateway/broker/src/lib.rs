@@ -1,1 +1,38 @@
-//! Placeholder face; see ARCHITECTURE.md.
+//! Routing, queues and topics: one state machine over one log.
+//!
+//! The broker names no protocol, no codec and no socket. It sees frames, envelopes, names and positions.
+//! Sessions hand it batches of requests and hear effects, in the order in which they were decided.
+
+mod broker;
+mod definition;
+mod error;
+pub mod feed;
+mod headers;
+mod ids;
+pub mod limits;
+mod message;
+mod metrics;
+mod name;
+mod principal;
+mod request;
+
+pub use broker::{Broker, Connection, Outbox, StartError, Startup, Subscription};
+pub use definition::{
+    Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, QueueProperties, QueueSpec, TopicSpec,
+};
+pub use error::{Access, BrokerError, Kind};
+pub use feed::{Cursor, FeedEvent, FeedItem, Subscribe};
+pub use headers::{HeaderTable, HeadersFn};
+pub use ids::{ConnectionId, ConsumerId, Offset, PoolId, QueueId, RequestId, Seq, Token, TopicId, WatchId};
+pub use limits::Limits;
+pub use message::{Death, DeathReason, Dedup, Delivery, Envelope, Keys, Origin, Position, SharedEvent};
+pub use metrics::Metrics;
+pub use name::Name;
+pub use principal::{Grant, Principal};
+pub use request::{
+    Answer, BindingInfo, CancelReason, ConnectionInfo, Consume, Credit, Define, Effect, ExchangeInfo, Fetch, Lease, Outcome,
+    Publish, Published, QueueInfo, Query, Reply, Request, Settle, Stats, TopicInfo,
+};
+
+/// The predeclared topic exchange that topic publishes go through.
+pub const AMQ_TOPIC: &str = "amq.topic";

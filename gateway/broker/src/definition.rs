@@ -1,0 +1,161 @@
+//! What can be declared: exchanges, queues, topics, bindings.
+
+use crate::name::Name;
+
+/// A typed value of a binding argument or a message header.
+#[derive(Debug, Clone, PartialEq)]
+pub enum HeaderValue<'a> {
+    /// No value.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// Any integer type.
+    Int(i64),
+    /// Any floating-point type.
+    Float(f64),
+    /// Text.
+    Text(std::borrow::Cow<'a, str>),
+    /// Bytes.
+    Bytes(std::borrow::Cow<'a, [u8]>),
+    /// Seconds since the Unix epoch.
+    Time(u64),
+}
+
+impl HeaderValue<'_> {
+    /// A copy that owns its text and bytes.
+    #[must_use]
+    pub fn into_owned(self) -> HeaderValue<'static> {
+        match self {
+            Self::Null => HeaderValue::Null,
+            Self::Bool(v) => HeaderValue::Bool(v),
+            Self::Int(v) => HeaderValue::Int(v),
+            Self::Float(v) => HeaderValue::Float(v),
+            Self::Text(v) => HeaderValue::Text(v.into_owned().into()),
+            Self::Bytes(v) => HeaderValue::Bytes(v.into_owned().into()),
+            Self::Time(v) => HeaderValue::Time(v),
+        }
+    }
+}
+
+/// Named arguments of a binding, in the order given.
+pub type Arguments = Vec<(Name, HeaderValue<'static>)>;
+
+/// How an exchange routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ExchangeKind {
+    /// Key equals binding key.
+    Direct,
+    /// Every binding.
+    Fanout,
+    /// Binding key is a pattern: `*` one word, `#` any number, words separated by dots.
+    Topic,
+    /// Binding arguments against message headers, `x-match` = all (default), any, all-with-x, any-with-x.
+    Headers,
+}
+
+impl ExchangeKind {
+    /// The field's word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Fanout => "fanout",
+            Self::Topic => "topic",
+            Self::Headers => "headers",
+        }
+    }
+
+    /// Reads that word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "direct" => Self::Direct,
+            "fanout" => Self::Fanout,
+            "topic" => Self::Topic,
+            "headers" => Self::Headers,
+            _ => return None,
+        })
+    }
+}
+
+/// An exchange to declare.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExchangeSpec {
+    /// Its name.
+    pub name: Name,
+    /// How it routes.
+    pub kind: ExchangeKind,
+    /// Survives a restart.
+    pub durable: bool,
+    /// Deleted when its last binding goes.
+    pub auto_delete: bool,
+    /// Clients may not publish to it.
+    pub internal: bool,
+    /// Where unroutable messages go.
+    pub alternate: Option<Name>,
+}
+
+/// A queue to declare.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct QueueSpec {
+    /// Its name; empty: the broker makes one from `prefix`.
+    pub name: Name,
+    /// Prefix of a name that the broker makes.
+    pub prefix: &'static str,
+    /// Survives a restart (unless exclusive).
+    pub durable: bool,
+    /// Used by the declaring connection only, gone with it.
+    pub exclusive: bool,
+    /// Deleted when its last consumer leaves.
+    pub auto_delete: bool,
+    /// Everything else.
+    pub properties: QueueProperties,
+}
+
+/// Properties of a queue beyond durable, exclusive and auto-delete. `Default` is a plain FIFO.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct QueueProperties {
+    /// Deliver only what is durable.
+    pub deliver_durable: bool,
+    /// Where rejected, expired and overflowing messages go.
+    pub dead_letter_exchange: Option<Name>,
+    /// Key they go with; None: their own.
+    pub dead_letter_key: Option<Name>,
+    /// Arguments as the declaring protocol gave them, as (name, printed value): compared on redeclare and
+    /// shown, never acted on by the broker.
+    pub arguments: Vec<(Name, String)>,
+}
+
+/// A topic to declare.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicSpec {
+    /// Its name.
+    pub name: Name,
+    /// Retention by age in ms; None: the default of `Limits`.
+    pub age_ms_max: Option<u64>,
+    /// Retention by frame bytes; None: the default of `Limits`.
+    pub bytes_max: Option<u64>,
+}
+
+/// What a binding leads to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum BindTarget {
+    /// A queue.
+    Queue(Name),
+    /// Another exchange.
+    Exchange(Name),
+}
+
+/// A binding to make or to remove.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BindingSpec {
+    /// Exchange it hangs on.
+    pub exchange: Name,
+    /// Where it leads.
+    pub target: BindTarget,
+    /// Key or pattern.
+    pub key: Name,
+    /// Arguments (headers exchange).
+    pub arguments: Arguments,
+}

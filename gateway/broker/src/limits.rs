@@ -1,0 +1,87 @@
+//! Every bound of the broker in one table, with units. What can be configured is in `Limits`.
+
+/// Longest name or routing key, in bytes (AMQP short string).
+pub const NAME_BYTES_MAX: usize = 255;
+/// Requests that one pass of the fold takes at most.
+pub const PASS_REQUESTS_MAX: usize = 256;
+/// Record bytes that one pass of the fold makes before it closes its block.
+pub const PASS_BYTES_MAX: usize = 1024 * 1024;
+/// Messages that one slice of a long pass (expiry, purge, drain, lost connection) handles.
+pub const SLICE_MESSAGES_MAX: usize = 1024;
+/// Batches of one connection that the fold has not taken yet.
+pub const BATCHES_UNTAKEN_MAX: usize = 4;
+/// Slots or entries a page of durable state holds.
+pub const PAGE_ENTRIES: usize = 1024;
+/// Bytes of one read-ahead of a queue whose next message is not in memory.
+pub const READ_AHEAD_BYTES: usize = 256 * 1024;
+/// Frames in the ring of a watch.
+pub const RING_FRAMES_MAX: usize = 4096;
+/// Frame bytes in the ring of a watch.
+pub const RING_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Frames below this size are copied when cached, so that they do not pin a large buffer.
+pub const CACHE_COPY_BELOW_BYTES: usize = 4096;
+/// Deaths kept in an envelope.
+pub const DEATHS_MAX: usize = 16;
+/// Topics whose replay can be merged by position; beyond it a pattern replays from the hot journal.
+pub const REPLAY_TOPICS_MAX: usize = 1000;
+/// Deliveries that a consumer's protocol could not carry before the message is dead-lettered.
+pub const UNDELIVERABLE_MAX: u32 = 3;
+/// After an unclean stop a plain queue's next sequence number moves to a multiple of this.
+pub const SEQ_STEP_AFTER_CRASH: u64 = 1 << 20;
+
+/// What the operator can set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections of all protocols.
+    pub connections_max: usize,
+    /// Consumers of one connection.
+    pub consumers_per_connection_max: usize,
+    /// Queues of one vhost.
+    pub queues_max: usize,
+    /// Topics of one vhost.
+    pub topics_max: usize,
+    /// Bindings of one vhost.
+    pub bindings_max: usize,
+    /// Pulls that wait for a message, all connections together.
+    pub waiters_max: usize,
+    /// Queries of one connection that are not answered yet.
+    pub queries_per_connection_max: usize,
+    /// Bytes of published messages accepted but not yet durable.
+    pub admission_bytes_max: usize,
+    /// Bytes of message bodies kept in memory.
+    pub cache_bytes_max: usize,
+    /// Bytes of bodies read ahead for consumers.
+    pub read_ahead_bytes_max: usize,
+    /// Bytes on the way to one connection.
+    pub window_bytes: usize,
+    /// Default retention of a topic by age, in ms.
+    pub topic_age_ms_max: u64,
+    /// Default retention of a topic by size, in frame bytes.
+    pub topic_bytes_max: u64,
+    /// How long an empty topic without groups and subscribers is kept, in ms.
+    pub topic_idle_ms: u64,
+    /// Largest message in frame bytes.
+    pub message_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 10_000,
+            consumers_per_connection_max: 1024,
+            queues_max: 10_000,
+            topics_max: 10_000,
+            bindings_max: 100_000,
+            waiters_max: 10_000,
+            queries_per_connection_max: 64,
+            admission_bytes_max: 32 * 1024 * 1024,
+            cache_bytes_max: 48 * 1024 * 1024,
+            read_ahead_bytes_max: 16 * 1024 * 1024,
+            window_bytes: 1024 * 1024,
+            topic_age_ms_max: 24 * 3600 * 1000,
+            topic_bytes_max: 1024 * 1024 * 1024,
+            topic_idle_ms: 3600 * 1000,
+            message_bytes_max: 65 * 1024 * 1024,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Counters of the broker. Plain atomics; the server prints them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Counters since the start; all grow only, unless the name says gauge.
+        #[derive(Debug, Default)]
+        pub struct Metrics { $($(#[$doc])* pub $name: AtomicU64),* }
+        impl Metrics {
+            /// Every counter with its name, in a fixed order.
+            #[must_use]
+            pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name.load(Ordering::Relaxed))),*]
+            }
+        }
+    };
+}
+
+metrics! {
+    /// Messages published.
+    published,
+    /// Frame bytes published.
+    published_bytes,
+    /// Publishes that reached nobody.
+    unroutable,
+    /// Messages given to consumers.
+    delivered,
+    /// Messages acked.
+    acked,
+    /// Messages that went back to their queue.
+    requeued,
+    /// Messages rejected.
+    rejected,
+    /// Messages dead-lettered.
+    dead_lettered,
+    /// Events put into feeds, per watch.
+    feed_events,
+    /// Passes of the fold.
+    passes,
+    /// Blocks appended.
+    blocks,
+    /// Records appended.
+    records,
+    /// Bytes accepted and not yet durable (gauge).
+    admission_bytes,
+    /// Frame bytes in the body cache (gauge).
+    cache_bytes,
+    /// Bodies read back from storage.
+    bodies_loaded,
+    /// Pauses of consumers because their connection's window was used up.
+    paused_busy,
+    /// Pauses of queues because the next body was not in memory.
+    paused_loading,
+    /// Binding comparisons made by routing.
+    binding_comparisons,
+}
+
+impl Metrics {
+    /// Adds to one counter.
+    pub(crate) fn add(counter: &AtomicU64, n: u64) {
+        counter.fetch_add(n, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,485 @@
+//! What a session asks of the broker, and what it hears back. Plain data.
+
+use framegate_frame::Frame;
+
+use crate::definition::{Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, QueueProperties, QueueSpec, TopicSpec};
+use crate::error::BrokerError;
+use crate::feed::Cursor;
+use crate::ids::{ConsumerId, Offset, PoolId, RequestId, Seq, Token};
+use crate::message::{Dedup, Delivery, Envelope, Keys};
+use crate::name::Name;
+
+/// One request. Requests of a batch are decided in order.
+#[derive(Debug, Clone)]
+pub enum Request {
+    /// Publish a message.
+    Publish(Publish),
+    /// Several publishes and settlements as one block, or nothing.
+    Atomic(Vec<Request>),
+    /// Pull messages from a queue, waiting if it is empty.
+    Fetch(Fetch),
+    /// Have messages pushed.
+    Consume(Consume),
+    /// Change how many unsettled messages a consumer or pool may hold.
+    Credit(Credit),
+    /// Stop a consumer; what it holds stays leased until settled or the connection ends.
+    Cancel(ConsumerId),
+    /// Settle leased messages.
+    Settle(Settle),
+    /// Requeue everything that the connection (or one of its consumers) holds.
+    Recover(Option<ConsumerId>),
+    /// Declare, delete, bind, purge.
+    Define(Define),
+    /// Ask about definitions and counts.
+    Query(Query),
+}
+
+/// How the publisher hears that its message is safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Answer {
+    /// Not at all.
+    #[default]
+    None,
+    /// By `Effect::Confirmed { upto }`, which covers every earlier publish of the connection too.
+    Watermark,
+    /// By `Reply::Published` (or an error) under the request's id.
+    Reply,
+}
+
+/// A message to publish.
+#[derive(Debug, Clone)]
+pub struct Publish {
+    /// Exchange; empty: the default exchange (key = queue name).
+    pub exchange: Name,
+    /// Routing keys, at least one.
+    pub keys: Keys,
+    /// Tell the publisher when no queue, topic or subscriber gets it (`Effect::Returned`, before the answer).
+    pub mandatory: bool,
+    /// A topic publish (design.md 4 rule 1): `exchange` is `amq.topic`, and the topic named by the first key is made
+    /// when it is missing.
+    pub create_topic: bool,
+    /// A queue publish that makes its durable queue when it is missing.
+    pub create_queue: bool,
+    /// How the publisher hears of it.
+    pub answer: Answer,
+    /// Survives a restart where its queue does.
+    pub persistent: bool,
+    /// Priority, if given.
+    pub priority: Option<i32>,
+    /// Time to live in ms, if given.
+    pub ttl_ms: Option<u64>,
+    /// Delay in ms.
+    pub delay_ms: u64,
+    /// De-duplication, if asked for.
+    pub dedup: Option<Dedup>,
+    /// User id to pass on, if the protocol does.
+    pub publisher: Option<Name>,
+    /// The message.
+    pub frame: Frame,
+}
+
+impl Publish {
+    /// A plain message: not persistent, no answer, nothing else set.
+    #[must_use]
+    pub fn new(exchange: Name, key: Name, frame: Frame) -> Self {
+        Self {
+            exchange,
+            keys: smallvec::smallvec![key],
+            mandatory: false,
+            create_topic: false,
+            create_queue: false,
+            answer: Answer::None,
+            persistent: false,
+            priority: None,
+            ttl_ms: None,
+            delay_ms: 0,
+            dedup: None,
+            publisher: None,
+            frame,
+        }
+    }
+
+    /// A topic publish: persistent, to `amq.topic`, making the topic if needed.
+    #[must_use]
+    pub fn to_topic(topic: Name, frame: Frame) -> Self {
+        Self {
+            create_topic: true,
+            persistent: true,
+            answer: Answer::Reply,
+            ..Self::new(Name::from_static(crate::AMQ_TOPIC), topic, frame)
+        }
+    }
+}
+
+/// A pull.
+#[derive(Debug, Clone)]
+pub struct Fetch {
+    /// Who holds what is pulled; need not be a consumer.
+    pub consumer: ConsumerId,
+    /// The queue.
+    pub queue: Name,
+    /// At most so many messages, at least 1.
+    pub max: u32,
+    /// How long to wait for the first, in ms; 0: answer at once.
+    pub wait_ms: u64,
+    /// Settled as soon as delivered.
+    pub auto_ack: bool,
+    /// Returned to the queue when not settled by then; None: held until the connection ends.
+    pub lease_ms: Option<u64>,
+    /// Give each delivery a token.
+    pub tokens: bool,
+}
+
+/// A consumer to start.
+#[derive(Debug, Clone)]
+pub struct Consume {
+    /// Its id in the connection.
+    pub consumer: ConsumerId,
+    /// The queue.
+    pub queue: Name,
+    /// Unsettled messages it may hold; None: no bound but the connection's window.
+    pub prefetch: Option<u32>,
+    /// A limit that it shares with other consumers of the connection.
+    pub pool: Option<PoolId>,
+    /// No other consumer beside it.
+    pub exclusive: bool,
+    /// Settled as soon as delivered.
+    pub auto_ack: bool,
+    /// A delivery not settled by then returns to the queue; None: held until the connection ends.
+    pub lease_ms: Option<u64>,
+    /// Give each delivery a token.
+    pub tokens: bool,
+    /// Consumers of higher priority are served first.
+    pub priority: i32,
+}
+
+/// New limit of unsettled messages.
+#[derive(Debug, Clone, Copy)]
+pub enum Credit {
+    /// Of one consumer.
+    Consumer(ConsumerId, Option<u32>),
+    /// Of a pool.
+    Pool(PoolId, Option<u32>),
+}
+
+/// Which deliveries are meant.
+#[derive(Debug, Clone)]
+pub enum Lease {
+    /// Deliveries to a consumer of this connection, by position. All must be leased, or nothing is settled.
+    Positions(ConsumerId, Vec<Seq>),
+    /// One delivery, by token, whatever connection got it.
+    Token(Token),
+}
+
+/// A settlement.
+#[derive(Debug, Clone)]
+pub struct Settle {
+    /// What.
+    pub lease: Lease,
+    /// How.
+    pub outcome: Outcome,
+    /// Whether a `Reply::Settled` is wanted; an unknown delivery is answered in any case.
+    pub answer: bool,
+}
+
+/// What becomes of a leased message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done.
+    Ack,
+    /// Back to its place, marked redelivered, after a delay.
+    Requeue {
+        /// ms; 0: at once.
+        delay_ms: u64,
+    },
+    /// Dead-lettered, or dropped when the queue has no dead-letter exchange.
+    Reject,
+    /// This consumer's protocol could not carry it: back to its place, dead-lettered after the third time.
+    Undeliverable,
+    /// Keep it for longer.
+    Extend {
+        /// New time from now, in ms.
+        lease_ms: u64,
+    },
+}
+
+/// A change of definitions.
+#[derive(Debug, Clone)]
+pub enum Define {
+    /// Declare an exchange; passive: only check that it exists.
+    Exchange(ExchangeSpec),
+    /// Check that an exchange exists.
+    ExchangePassive(Name),
+    /// Delete an exchange.
+    DeleteExchange {
+        /// Which.
+        name: Name,
+        /// Only when nothing is bound.
+        if_unused: bool,
+    },
+    /// Declare a queue.
+    Queue(QueueSpec),
+    /// Check that a queue exists (and is not another connection's).
+    QueuePassive(Name),
+    /// Delete a queue.
+    DeleteQueue {
+        /// Which.
+        name: Name,
+        /// Only without consumers.
+        if_unused: bool,
+        /// Only without messages.
+        if_empty: bool,
+    },
+    /// Remove all ready messages.
+    Purge(Name),
+    /// Make a binding (again is no error).
+    Bind(BindingSpec),
+    /// Remove a binding (missing is no error).
+    Unbind(BindingSpec),
+    /// Declare a topic.
+    Topic(TopicSpec),
+    /// Delete a topic and what it keeps.
+    DeleteTopic(Name),
+}
+
+/// A question. Answers show the connection's vhost.
+#[derive(Debug, Clone)]
+pub enum Query {
+    /// All queues.
+    Queues,
+    /// One queue.
+    Queue(Name),
+    /// All exchanges.
+    Exchanges,
+    /// Bindings, filtered by exchange or queue.
+    Bindings {
+        /// Only of this exchange.
+        exchange: Option<Name>,
+        /// Only to this queue.
+        queue: Option<Name>,
+    },
+    /// All topics.
+    Topics,
+    /// One topic.
+    Topic(Name),
+    /// Connections with their consumers.
+    Connections,
+    /// Totals.
+    Stats,
+}
+
+/// An answer to a request.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Reply {
+    /// Done, nothing to say.
+    Done,
+    /// A publish is as safe as it can be.
+    Published(Published),
+    /// A queue as it is now (declared, or asked for).
+    Queue(QueueInfo),
+    /// A queue was deleted or purged.
+    Removed {
+        /// Messages that were in it.
+        messages: u64,
+    },
+    /// An exchange as it is now.
+    Exchange(ExchangeInfo),
+    /// What was pulled; empty when the wait passed.
+    Fetched {
+        /// In order.
+        messages: Vec<Delivery>,
+        /// Ready messages left in the queue.
+        remaining: u64,
+    },
+    /// So many deliveries were settled or requeued.
+    Settled {
+        /// How many.
+        count: u64,
+    },
+    /// All queues.
+    Queues(Vec<QueueInfo>),
+    /// All exchanges.
+    Exchanges(Vec<ExchangeInfo>),
+    /// Bindings.
+    Bindings(Vec<BindingInfo>),
+    /// All topics.
+    Topics(Vec<TopicInfo>),
+    /// One topic.
+    Topic(TopicInfo),
+    /// Connections.
+    Connections(Vec<ConnectionInfo>),
+    /// Totals.
+    Stats(Stats),
+}
+
+/// Where a published message went.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Published {
+    /// Queues that got a copy.
+    pub queues: u32,
+    /// Offset in the topic named by its key, if there is one.
+    pub offset: Option<Offset>,
+    /// Cursor of that event, to resume after it.
+    pub cursor: Option<Cursor>,
+    /// Published before; `offset` is the first one's.
+    pub duplicate: bool,
+    /// At least one queue, topic or live subscriber got it.
+    pub routed: bool,
+}
+
+/// A queue, as seen from outside.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueInfo {
+    /// Its name.
+    pub name: Name,
+    /// Survives a restart.
+    pub durable: bool,
+    /// One connection's.
+    pub exclusive: bool,
+    /// Goes with its last consumer.
+    pub auto_delete: bool,
+    /// Other properties.
+    pub properties: QueueProperties,
+    /// Ready messages.
+    pub ready: u64,
+    /// Leased messages.
+    pub unacked: u64,
+    /// Frame bytes of both.
+    pub bytes: u64,
+    /// Consumers.
+    pub consumers: u32,
+}
+
+/// An exchange, as seen from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExchangeInfo {
+    /// Its name.
+    pub name: Name,
+    /// How it routes.
+    pub kind: ExchangeKind,
+    /// Survives a restart.
+    pub durable: bool,
+    /// Goes with its last binding.
+    pub auto_delete: bool,
+    /// Not for clients.
+    pub internal: bool,
+}
+
+/// A binding, as seen from outside.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BindingInfo {
+    /// Exchange.
+    pub exchange: Name,
+    /// Where it leads.
+    pub target: BindTarget,
+    /// Key or pattern.
+    pub key: Name,
+    /// Arguments.
+    pub arguments: Arguments,
+}
+
+/// A topic, as seen from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicInfo {
+    /// Its name.
+    pub name: Name,
+    /// First offset that is kept.
+    pub first: Offset,
+    /// Offset that the next event gets.
+    pub next: Offset,
+    /// Frame bytes kept.
+    pub bytes: u64,
+    /// Live subscriptions whose patterns name or match it.
+    pub subscribers: u32,
+    /// Retention by age, ms.
+    pub age_ms_max: u64,
+    /// Retention by size, frame bytes.
+    pub bytes_max: u64,
+}
+
+/// A connection, as seen from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionInfo {
+    /// Its id.
+    pub id: crate::ids::ConnectionId,
+    /// Protocol and peer, as the driver described them.
+    pub label: String,
+    /// User.
+    pub user: Name,
+    /// Vhost.
+    pub vhost: Name,
+    /// Consumers.
+    pub consumers: u32,
+    /// Unsettled deliveries.
+    pub unacked: u64,
+}
+
+/// Totals of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Open connections.
+    pub connections: u64,
+    /// Consumers.
+    pub consumers: u64,
+    /// Queues, volatile ones included.
+    pub queues: u64,
+    /// Exchanges.
+    pub exchanges: u64,
+    /// Topics.
+    pub topics: u64,
+    /// Ready messages in queues.
+    pub ready: u64,
+    /// Leased messages.
+    pub unacked: u64,
+    /// Live topic subscriptions.
+    pub subscriptions: u64,
+}
+
+/// What a connection hears, in the order in which it was decided.
+#[derive(Debug)]
+pub enum Effect {
+    /// Answer to a request.
+    Reply(RequestId, Result<Reply, BrokerError>),
+    /// Every publish of the connection with `Answer::Watermark` and an id at or below `upto` is safe, save those
+    /// refused before.
+    Confirmed {
+        /// The newest.
+        upto: RequestId,
+    },
+    /// A publish with `Answer::Watermark` was refused.
+    Refused {
+        /// Which.
+        id: RequestId,
+        /// Why.
+        error: BrokerError,
+    },
+    /// A mandatory publish reached nobody.
+    Returned {
+        /// Which.
+        id: RequestId,
+        /// As it was published.
+        envelope: Box<Envelope>,
+        /// The message.
+        frame: Frame,
+    },
+    /// A message for a consumer.
+    Delivery(Delivery),
+    /// A consumer was ended by the broker.
+    Cancelled {
+        /// Which.
+        consumer: ConsumerId,
+        /// Why.
+        reason: CancelReason,
+    },
+    /// Publishers are held (true) or may go on (false).
+    Blocked(bool),
+}
+
+/// Why the broker ended a consumer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CancelReason {
+    /// Its queue was deleted.
+    QueueDeleted,
+}
