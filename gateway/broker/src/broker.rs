@@ -66,7 +66,12 @@ impl Broker {
     ///
     /// # Errors
     /// `Limit` when there are too many, `NotFound` for an unknown vhost, `Forbidden` when the principal has no grant there.
-    pub fn connect(&self, principal: &Principal, vhost: &Name, label: &str) -> Result<(Connection, Outbox), BrokerError> {
+    pub fn connect(
+        &self,
+        principal: &Principal,
+        vhost: &Name,
+        label: &str,
+    ) -> Result<(Connection, Outbox), BrokerError> {
         let _ = (principal, vhost, label);
         unreachable!()
     }
@@ -75,7 +80,12 @@ impl Broker {
     ///
     /// # Errors
     /// What the broker answers.
-    pub async fn call(&self, principal: &Principal, vhost: &Name, request: Request) -> Result<Reply, BrokerError> {
+    pub async fn call(
+        &self,
+        principal: &Principal,
+        vhost: &Name,
+        request: Request,
+    ) -> Result<Reply, BrokerError> {
         let _ = (principal, vhost, request);
         unreachable!()
     }
@@ -84,7 +94,12 @@ impl Broker {
     ///
     /// # Errors
     /// `Forbidden`, `Invalid` names, `Limit`.
-    pub async fn subscribe(&self, principal: &Principal, vhost: &Name, what: Subscribe) -> Result<Subscription, BrokerError> {
+    pub async fn subscribe(
+        &self,
+        principal: &Principal,
+        vhost: &Name,
+        what: Subscribe,
+    ) -> Result<Subscription, BrokerError> {
         let _ = (principal, vhost, what);
         unreachable!()
     }

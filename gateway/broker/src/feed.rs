@@ -54,7 +54,8 @@ impl FromStr for Cursor {
         let parse = || {
             let (generation, rest) = text.split_once('.')?;
             let position = rest.strip_prefix("0:")?;
-            let number = |digits: &str| u64::from_str_radix(digits, 36).ok().filter(|_| !digits.starts_with('+'));
+            let number =
+                |digits: &str| u64::from_str_radix(digits, 36).ok().filter(|_| !digits.starts_with('+'));
             Some(Self { generation: Generation(number(generation)?), position: Lsn(number(position)?) })
         };
         parse().ok_or_else(|| BrokerError::Invalid {
@@ -113,7 +114,14 @@ pub struct FeedEvent {
 impl FeedEvent {
     /// A new event without encodings.
     #[must_use]
-    pub fn new(topic: Name, kept: Option<(TopicId, Offset)>, cursor: Cursor, envelope: Envelope, frame: Frame, origin: Origin) -> Self {
+    pub fn new(
+        topic: Name,
+        kept: Option<(TopicId, Offset)>,
+        cursor: Cursor,
+        envelope: Envelope,
+        frame: Frame,
+        origin: Origin,
+    ) -> Self {
         Self { topic, kept, cursor, envelope, frame, origin, encodings: Mutex::default() }
     }
 

@@ -18,7 +18,8 @@ mod request;
 
 pub use broker::{Broker, Connection, Outbox, StartError, Startup, Subscription};
 pub use definition::{
-    Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, QueueProperties, QueueSpec, TopicSpec,
+    Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, QueueProperties, QueueSpec,
+    TopicSpec,
 };
 pub use error::{Access, BrokerError, Kind};
 pub use feed::{Cursor, FeedEvent, FeedItem, Subscribe};
@@ -30,8 +31,8 @@ pub use metrics::Metrics;
 pub use name::Name;
 pub use principal::{Grant, Principal};
 pub use request::{
-    Answer, BindingInfo, CancelReason, ConnectionInfo, Consume, Credit, Define, Effect, ExchangeInfo, Fetch, Lease, Outcome,
-    Publish, Published, QueueInfo, Query, Reply, Request, Settle, Stats, TopicInfo,
+    Answer, BindingInfo, CancelReason, ConnectionInfo, Consume, Credit, Define, Effect, ExchangeInfo, Fetch,
+    Lease, Outcome, Publish, Published, Query, QueueInfo, Reply, Request, Settle, Stats, TopicInfo,
 };
 
 /// The predeclared topic exchange that topic publishes go through.

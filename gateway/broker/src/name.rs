@@ -33,7 +33,11 @@ impl Name {
     /// # Errors
     /// `Invalid` otherwise.
     pub fn declared(text: &str) -> Result<Self, BrokerError> {
-        let invalid = |reason| BrokerError::Invalid { what: "name", value: text.escape_debug().take(80).collect(), reason };
+        let invalid = |reason| BrokerError::Invalid {
+            what: "name",
+            value: text.escape_debug().take(80).collect(),
+            reason,
+        };
         if text.is_empty() {
             return Err(invalid("is empty"));
         }

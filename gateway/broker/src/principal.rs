@@ -80,7 +80,13 @@ impl Principal {
         if allowed {
             return Ok(());
         }
-        Err(BrokerError::Forbidden { kind, name: name.clone(), vhost: vhost.clone(), user: self.inner.name.clone(), access })
+        Err(BrokerError::Forbidden {
+            kind,
+            name: name.clone(),
+            vhost: vhost.clone(),
+            user: self.inner.name.clone(),
+            access,
+        })
     }
 
     fn grant(&self, vhost: &str) -> Option<&Grant> {

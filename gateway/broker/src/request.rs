@@ -2,7 +2,9 @@
 
 use framegate_frame::Frame;
 
-use crate::definition::{Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, QueueProperties, QueueSpec, TopicSpec};
+use crate::definition::{
+    Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, QueueProperties, QueueSpec, TopicSpec,
+};
 use crate::error::BrokerError;
 use crate::feed::Cursor;
 use crate::ids::{ConsumerId, Offset, PoolId, RequestId, Seq, Token};

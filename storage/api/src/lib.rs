@@ -10,9 +10,14 @@ mod caps;
 mod error;
 mod ids;
 mod store;
+mod wire;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
 
 pub use block::{Block, BlockFlags, BodyRef, StoredBlock};
 pub use caps::{Caps, Usage};
 pub use error::{Resource, StoreError};
 pub use ids::{Epoch, Generation, Lsn, Pos, ShardId};
 pub use store::{Claim, Report, ReportFn, ShardStore, Snapshot};
+pub use wire::{VARINT_BYTES_MAX, put_varint, take_varint, varint_len};
