@@ -26,11 +26,21 @@ pub struct Close {
     pub reason: String,
 }
 
+impl Close {
+    /// Nothing is wrong.
+    pub(crate) fn normal() -> Self {
+        Self { code: 1000, reason: String::new() }
+    }
+}
+
 /// Collects what one call of a session wants done. The driver takes everything after each round.
 #[derive(Debug, Default)]
 pub struct Outbound {
     chunks: Vec<Chunk>,
+    chunk_bytes: usize,
     current: BytesMut,
+    /// Packet boundaries do not matter: chunks go on over them.
+    joined: bool,
     /// Requests for the broker, in order.
     pub requests: Vec<(RequestId, Request)>,
     /// A login to carry out; nothing is read until it is answered.
@@ -46,6 +56,12 @@ pub struct Outbound {
 }
 
 impl Outbound {
+    /// For a byte stream: packet boundaries are not kept, so that many small packets are one chunk.
+    #[must_use]
+    pub fn joined() -> Self {
+        Self { joined: true, ..Self::default() }
+    }
+
     /// Appends bytes to the current buffer (a copy).
     pub fn put(&mut self, bytes: &[u8]) {
         self.current.extend_from_slice(bytes);
@@ -62,11 +78,15 @@ impl Outbound {
             return self.put(&bytes);
         }
         self.flush_current();
+        self.chunk_bytes += bytes.len();
         self.chunks.push(Chunk::Bytes(bytes));
     }
 
     /// Marks a message boundary.
     pub fn end_packet(&mut self) {
+        if self.joined {
+            return;
+        }
         self.flush_current();
         self.chunks.push(Chunk::EndPacket);
     }
@@ -86,9 +106,7 @@ impl Outbound {
     /// Bytes not taken yet.
     #[must_use]
     pub fn len(&self) -> usize {
-        let chunks: usize =
-            self.chunks.iter().map(|c| if let Chunk::Bytes(b) = c { b.len() } else { 0 }).sum();
-        chunks + self.current.len()
+        self.chunk_bytes + self.current.len()
     }
 
     /// Nothing to write.
@@ -100,11 +118,24 @@ impl Outbound {
     /// Takes what is to be written, in order. The buffer's allocation stays.
     pub fn take_chunks(&mut self) -> Vec<Chunk> {
         self.flush_current();
+        self.chunk_bytes = 0;
         std::mem::take(&mut self.chunks)
+    }
+
+    /// Encodes into this buffer from now on; what is there must have been taken.
+    pub(crate) fn lend(&mut self, buffer: BytesMut) {
+        debug_assert!(self.current.is_empty(), "output was taken before");
+        self.current = buffer;
+    }
+
+    /// Takes the lent buffer back; None when something is in it.
+    pub(crate) fn reclaim(&mut self) -> Option<BytesMut> {
+        self.current.is_empty().then(|| std::mem::take(&mut self.current))
     }
 
     fn flush_current(&mut self) {
         if !self.current.is_empty() {
+            self.chunk_bytes += self.current.len();
             self.chunks.push(Chunk::Bytes(self.current.split().freeze()));
         }
     }

@@ -51,6 +51,9 @@ pub enum DefaultListener {
     Shared(&'static str),
 }
 
+/// Opens a session for a WebSocket, or says why not: the text of a 400.
+pub type OpenWebSocket = fn(&SessionContext, &WebSocketRequest) -> Result<Box<dyn Session>, String>;
+
 /// What a listener does with a connection.
 #[derive(Clone, Copy)]
 pub enum Serve {
@@ -65,7 +68,7 @@ pub enum Serve {
         /// Subprotocols, preferred first; the first that the client offered is answered.
         subprotocols: &'static [&'static str],
         /// Opens a session, or says why not.
-        open: fn(&SessionContext, &WebSocketRequest) -> Result<Box<dyn Session>, String>,
+        open: OpenWebSocket,
     },
 }
 
@@ -112,6 +115,13 @@ impl Adaptors {
             headers.extend(plugin.headers.map(|read| (plugin.name, read)));
         }
         Ok(Self { by_name: Arc::new(by_name), headers: HeaderTable::new(headers) })
+    }
+
+    /// These adaptors and no others, without header functions.
+    #[cfg(test)]
+    pub(crate) fn of(adaptors: impl IntoIterator<Item = Arc<dyn FrameAdaptor>>) -> Self {
+        let by_name = adaptors.into_iter().map(|adaptor| (adaptor.name(), adaptor)).collect();
+        Self { by_name: Arc::new(by_name), headers: HeaderTable::default() }
     }
 
     /// An adaptor by name.

@@ -10,6 +10,19 @@ use crate::budget::UnfinishedBudget;
 use crate::outbound::Outbound;
 use crate::registry::Adaptors;
 
+/// Largest message of a WebSocket client in bytes, unless the session says otherwise.
+pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+
+/// What a session's WebSocket messages are, both ways. A message of the other kind closes the connection with 1003.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MessageFormat {
+    /// UTF-8 text.
+    #[default]
+    Text,
+    /// Bytes.
+    Binary,
+}
+
 /// What a `read` made of its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
@@ -125,7 +138,9 @@ pub trait Session: Send {
     /// Called once, before anything else; most sessions log in anonymously here or wait for credentials.
     fn open(&mut self, out: &mut Outbound);
 
-    /// Input from the peer, all that has arrived. Called again with the unconsumed rest and what follows.
+    /// Input from the peer, all that has arrived. Called again with the unconsumed rest and what follows; also without
+    /// anything new, after a login, an effect or a subscription was answered, so that a session may stop in the
+    /// middle and wait for one. What a WebSocket session does not consume of a message is dropped.
     ///
     /// # Errors
     /// Ends the connection after what is in `out` was written.
@@ -175,8 +190,10 @@ pub trait Session: Send {
         Ok(true)
     }
 
-    /// Time has passed: heartbeats and timeouts. `now` is monotonic, since the connection began. Returns when
-    /// to call again.
+    /// Time has passed: heartbeats and timeouts. `now` is monotonic, since the connection began. Returns how long to wait
+    /// before the next call (`Duration::MAX`: no call is needed); the driver keeps at least 10 ms between two
+    /// calls. Called first after `open`, and at once after each `logged_in` and after `drain`, whatever was
+    /// returned before.
     ///
     /// # Errors
     /// As `read`.
@@ -184,6 +201,22 @@ pub trait Session: Send {
 
     /// The server is stopping: say goodbye in the protocol's own words and close when done.
     fn drain(&mut self, out: &mut Outbound);
+
+    /// Whether WebSocket messages are text or binary. Asked once.
+    fn message_format(&self) -> MessageFormat {
+        MessageFormat::Text
+    }
+
+    /// Largest WebSocket message that a client may send, in bytes; a larger one closes with 1009. Asked once.
+    fn message_bytes_max(&self) -> usize {
+        MESSAGE_BYTES_MAX
+    }
+
+    /// Bytes of unfinished messages that the session holds itself (a body that arrives in pieces). The driver charges them to
+    /// the budget and times them as it does the bytes that it keeps.
+    fn unfinished_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// A live subscription.

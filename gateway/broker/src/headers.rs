@@ -29,7 +29,7 @@ impl HeaderTable {
             return read(frame, visit);
         }
         for (name, value) in frame.attrs() {
-            if !name.starts_with('~') && !framegate_frame::is_canonical(name) {
+            if !name.starts_with('~') && !framegate_frame::names::CONTEXT.contains(&name) {
                 visit(name, HeaderValue::Text(value.into()));
             }
         }

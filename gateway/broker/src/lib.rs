@@ -7,6 +7,7 @@ mod broker;
 mod definition;
 mod error;
 pub mod feed;
+mod fold;
 mod headers;
 mod ids;
 pub mod limits;
@@ -14,15 +15,18 @@ mod message;
 mod metrics;
 mod name;
 mod principal;
+mod record;
 mod request;
+mod routing;
+mod state;
 
-pub use broker::{Broker, Connection, Outbox, StartError, Startup, Subscription};
+pub use broker::{Broker, Connection, Outbox, StartError, Startup};
 pub use definition::{
     Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, QueueProperties, QueueSpec,
     TopicSpec,
 };
 pub use error::{Access, BrokerError, Kind};
-pub use feed::{Cursor, FeedEvent, FeedItem, Subscribe};
+pub use feed::{Cursor, FeedEvent, FeedItem, Subscribe, Subscription};
 pub use headers::{HeaderTable, HeadersFn};
 pub use ids::{ConnectionId, ConsumerId, Offset, PoolId, QueueId, RequestId, Seq, Token, TopicId, WatchId};
 pub use limits::Limits;
@@ -30,6 +34,10 @@ pub use message::{Death, DeathReason, Dedup, Delivery, Envelope, Keys, Origin, P
 pub use metrics::Metrics;
 pub use name::Name;
 pub use principal::{Grant, Principal};
+#[cfg(feature = "measure")]
+#[doc(hidden)]
+pub use {feed::measure as measure_feed, routing::measure as measure_routing};
+
 pub use request::{
     Answer, BindingInfo, CancelReason, ConnectionInfo, Consume, Credit, Define, Effect, ExchangeInfo, Fetch,
     Lease, Outcome, Publish, Published, Query, QueueInfo, Reply, Request, Settle, Stats, TopicInfo,

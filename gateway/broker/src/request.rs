@@ -278,6 +278,8 @@ pub enum Reply {
     Done,
     /// A publish is as safe as it can be.
     Published(Published),
+    /// Every publish of an atomic request, in order.
+    Atomic(Vec<Published>),
     /// A queue as it is now (declared, or asked for).
     Queue(QueueInfo),
     /// A queue was deleted or purged.

@@ -1,3 +1,7 @@
 //! The framegate binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    framegate::main()
+}

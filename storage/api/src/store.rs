@@ -87,7 +87,8 @@ pub trait ShardStore: Send + Sync + 'static {
     fn trim(&self, claim: &Claim, before: Pos) -> Result<(), StoreError>;
 
     /// Publishes a snapshot of every record below `upto`, atomically; `replay_from` is the position of the
-    /// block that starts at `upto`. The previous snapshot stays until the new one is durable, and is kept as fallback. Blocks.
+    /// block that starts at `upto`, or of the end of the log. Waits until every record below `upto` is on stable
+    /// storage, asking for a sync if none is due. The previous snapshot stays until the new one is durable, and is kept as fallback. Blocks.
     fn put_snapshot(
         &self,
         claim: &Claim,

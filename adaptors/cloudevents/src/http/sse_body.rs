@@ -1,0 +1,208 @@
+//! The body of a topic stream: polls its subscription when the connection has room, with no task of its own. Encodes
+//! nothing that another subscriber has encoded, and keeps at most what one poll took.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use framegate_broker::{FeedItem, HeaderTable, Subscription};
+use http_body::{Body, Frame};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep};
+
+use super::sse_encode::{Format, HEARTBEAT, put_control};
+use crate::limits::{STREAM_COALESCE_BYTES, STREAM_ITEMS_MAX};
+use crate::metrics::{COUNTERS, Counters};
+
+/// Where items come from: a subscription, or a test's list.
+pub(crate) trait Feed: Send + 'static {
+    /// As `Subscription::poll_next`.
+    fn poll_next(&mut self, context: &mut Context<'_>, into: &mut Vec<FeedItem>, max: usize) -> Poll<bool>;
+}
+
+impl Feed for Subscription {
+    fn poll_next(&mut self, context: &mut Context<'_>, into: &mut Vec<FeedItem>, max: usize) -> Poll<bool> {
+        Subscription::poll_next(self, context, into, max)
+    }
+}
+
+/// How a stream behaves.
+pub(crate) struct Options {
+    /// First bytes.
+    pub(crate) opening: Bytes,
+    /// Output format.
+    pub(crate) format: Format,
+    /// Reads headers of frames of other protocols.
+    pub(crate) headers: Arc<HeaderTable>,
+    /// Time between heartbeats.
+    pub(crate) heartbeat: Option<Duration>,
+    /// Time until the stream ends by itself.
+    pub(crate) lifetime: Option<Duration>,
+    /// Turns true when the server stops.
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+/// A timer that stands for nothing when there is none.
+type Timer = Option<Pin<Box<Sleep>>>;
+
+/// See the top of the file.
+pub(crate) struct SseBody<F> {
+    /// None: ended.
+    feed: Option<F>,
+    items: Vec<FeedItem>,
+    ready: VecDeque<Bytes>,
+    format: Format,
+    headers: Arc<HeaderTable>,
+    heartbeat: Timer,
+    period: Duration,
+    lifetime: Timer,
+    stopping: watch::Receiver<bool>,
+    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl<F: Feed + Unpin> SseBody<F> {
+    /// A body over `feed`.
+    pub(crate) fn new(feed: F, options: Options) -> Self {
+        let mut wait = options.stopping.clone();
+        let timer = |after: Duration| Box::pin(tokio::time::sleep(after));
+        Self {
+            feed: Some(feed),
+            items: Vec::new(),
+            ready: VecDeque::from([options.opening]),
+            format: options.format,
+            headers: options.headers,
+            heartbeat: options.heartbeat.map(timer),
+            period: options.heartbeat.unwrap_or_default(),
+            lifetime: options.lifetime.map(timer),
+            stopping: options.stopping,
+            stopped: Box::pin(async move {
+                if wait.wait_for(|stopping| *stopping).await.is_err() {
+                    std::future::pending::<()>().await; // whoever stops the server is gone
+                }
+            }),
+        }
+    }
+
+    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                return Poll::Ready(Some(bytes));
+            }
+            let Some(feed) = &mut self.feed else { return Poll::Ready(None) };
+            let stopping = self.stopping.has_changed().unwrap_or(false) && *self.stopping.borrow_and_update();
+            if stopping {
+                self.end("draining");
+                continue;
+            }
+            match feed.poll_next(context, &mut self.items, STREAM_ITEMS_MAX) {
+                Poll::Ready(true) => self.encode(),
+                Poll::Ready(false) => self.end("draining"),
+                Poll::Pending => ready!(self.poll_clocks(context)),
+            }
+        }
+    }
+
+    /// What happens while there are no events.
+    fn poll_clocks(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.stopped.as_mut().poll(context).is_ready() {
+            self.end("draining");
+            return Poll::Ready(());
+        }
+        if self.lifetime.as_mut().is_some_and(|timer| timer.as_mut().poll(context).is_ready()) {
+            self.end("lifetime_over");
+            return Poll::Ready(());
+        }
+        if let Some(timer) = &mut self.heartbeat
+            && timer.as_mut().poll(context).is_ready()
+        {
+            timer.as_mut().reset(Instant::now() + self.period);
+            self.ready.push_back(Bytes::from_static(HEARTBEAT));
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+
+    /// Turns items into buffers: the shared one when there is one event, else copies of at most 64 KiB together.
+    fn encode(&mut self) {
+        let mut joined = BytesMut::new();
+        let single = self.items.len() == 1;
+        let (mut delivered, mut skipped) = (0, 0);
+        for item in self.items.drain(..) {
+            let bytes = match item {
+                FeedItem::Event(event) => self.format.encoded(&event, &self.headers),
+                FeedItem::Lost { requested, resumed_from } => {
+                    lost(requested.as_deref(), &resumed_from.to_string())
+                }
+            };
+            if bytes.is_empty() {
+                skipped += 1;
+                continue;
+            }
+            delivered += 1;
+            if single {
+                self.ready.push_back(bytes);
+            } else if joined.len() + bytes.len() <= STREAM_COALESCE_BYTES {
+                joined.extend_from_slice(&bytes);
+            } else {
+                if !joined.is_empty() {
+                    self.ready.push_back(joined.split().freeze());
+                }
+                self.ready.push_back(bytes);
+            }
+        }
+        if !joined.is_empty() {
+            self.ready.push_back(joined.freeze());
+        }
+        Counters::add(&COUNTERS.delivered, delivered);
+        if skipped > 0 {
+            Counters::add(&COUNTERS.undeliverable, skipped);
+        }
+    }
+
+    fn end(&mut self, code: &str) {
+        self.feed = None;
+        self.ready.push_back(closing(code));
+    }
+}
+
+/// The notice that events are gone.
+fn lost(requested: Option<&str>, resumed_from: &str) -> Bytes {
+    let mut out = Vec::new();
+    let body = json!({"lost": true, "requested": requested, "resumedFrom": resumed_from});
+    put_control(&mut out, Some(resumed_from), &body);
+    out.into()
+}
+
+/// The last message of a stream that the server ends.
+pub(crate) fn closing(code: &str) -> Bytes {
+    let mut out = Vec::new();
+    put_control(&mut out, None, &json!({"closing": true, "code": code}));
+    out.into()
+}
+
+impl<F: Feed + Unpin> Body for SseBody<F> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let bytes = ready!(self.get_mut().poll_bytes(context));
+        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.feed.is_none() && self.ready.is_empty()
+    }
+}
+
+#[cfg(test)]
+#[path = "sse_body_tests.rs"]
+mod tests;

@@ -1,0 +1,133 @@
+//! Before the fold: permissions and routing, on the caller's task, by the current topology.
+
+use std::sync::atomic::Ordering;
+
+use super::Shared;
+use crate::definition::BindTarget;
+use crate::error::{Access, BrokerError, Kind};
+use crate::fold::inbox::Task;
+use crate::metrics::Metrics;
+use crate::name::Name;
+use crate::principal::Principal;
+use crate::request::{Answer, Define, Publish, Query, Request};
+use crate::routing::Targets;
+
+/// Checks a request and routes it when it is a publish. A refusal goes through the fold, so that answers keep their
+/// order.
+pub(super) fn route(shared: &Shared, principal: &Principal, vhost: &Name, request: Request) -> Task {
+    match request {
+        Request::Publish(publish) => route_publish(shared, principal, vhost, publish),
+        Request::Atomic(requests) => {
+            Task::Atomic(requests.into_iter().map(|r| route(shared, principal, vhost, r)).collect())
+        }
+        request => match check(principal, vhost, &request) {
+            Ok(()) => Task::Request(request),
+            Err(error) => Task::Refused(error),
+        },
+    }
+}
+
+/// Bytes that a task takes from the admission budget.
+pub(super) fn bytes(task: &Task) -> usize {
+    match task {
+        Task::Publish(publish) => publish.0.frame.as_bytes().len().max(1),
+        Task::Atomic(tasks) => tasks.iter().map(bytes).sum(),
+        _ => 0,
+    }
+}
+
+fn route_publish(shared: &Shared, principal: &Principal, vhost: &Name, publish: Publish) -> Task {
+    let watermark = publish.answer == Answer::Watermark;
+    let mut targets = Targets::default();
+    match find_targets(shared, principal, vhost, &publish, &mut targets) {
+        Ok(()) => {
+            Metrics::add(&shared.metrics.binding_comparisons, targets.comparisons);
+            Task::Publish(Box::new((publish, targets)))
+        }
+        Err(error) if watermark => Task::RefusedPublish(error),
+        Err(error) => Task::Refused(error),
+    }
+}
+
+fn find_targets(
+    shared: &Shared,
+    principal: &Principal,
+    vhost: &Name,
+    publish: &Publish,
+    targets: &mut Targets,
+) -> Result<(), BrokerError> {
+    if shared.stopping.load(Ordering::Acquire) {
+        return Err(BrokerError::Stopping);
+    }
+    let (bytes, max) = (publish.frame.as_bytes().len() as u64, shared.limits.message_bytes_max as u64);
+    if bytes > max {
+        return Err(BrokerError::TooLarge { bytes, max });
+    }
+    match publish.keys.first().filter(|_| publish.create_topic || publish.create_queue) {
+        Some(key) if publish.create_topic => {
+            Name::topic(key)?;
+            principal.check(Access::Write, Kind::Topic, key, vhost)?;
+        }
+        Some(key) => {
+            Name::declared(key)?;
+            principal.check(Access::Write, Kind::Queue, key, vhost)?;
+        }
+        None => principal.check(Access::Write, Kind::Exchange, &publish.exchange, vhost)?,
+    }
+    let topology = shared.topology.load();
+    if topology.exchange(vhost, &publish.exchange).is_some_and(|e| e.internal) {
+        return Err(BrokerError::Reserved { kind: Kind::Exchange, name: publish.exchange.clone() });
+    }
+    let headers = |visit: &mut dyn FnMut(&str, crate::definition::HeaderValue<'_>)| {
+        shared.headers.read(&publish.frame, visit);
+    };
+    topology.route(vhost, &publish.exchange, &publish.keys, &headers, targets)
+}
+
+fn check(principal: &Principal, vhost: &Name, request: &Request) -> Result<(), BrokerError> {
+    let may = |access, kind, name: &Name| principal.check(access, kind, name, vhost);
+    match request {
+        Request::Fetch(fetch) => may(Access::Read, Kind::Queue, &fetch.queue),
+        Request::Consume(consume) => may(Access::Read, Kind::Queue, &consume.queue),
+        Request::Define(define) => match define {
+            Define::Exchange(spec) => {
+                may(Access::Configure, Kind::Exchange, &spec.name)?;
+                match &spec.alternate {
+                    Some(alternate) => may(Access::Write, Kind::Exchange, alternate),
+                    None => Ok(()),
+                }
+            }
+            Define::DeleteExchange { name, .. } => may(Access::Configure, Kind::Exchange, name),
+            Define::Queue(spec) => {
+                may(Access::Configure, Kind::Queue, &spec.name)?;
+                match &spec.properties.dead_letter_exchange {
+                    Some(exchange) => {
+                        may(Access::Read, Kind::Queue, &spec.name)?;
+                        may(Access::Write, Kind::Exchange, exchange)
+                    }
+                    None => Ok(()),
+                }
+            }
+            Define::DeleteQueue { name, .. } => may(Access::Configure, Kind::Queue, name),
+            Define::Purge(name) => may(Access::Read, Kind::Queue, name),
+            Define::Bind(binding) | Define::Unbind(binding) => {
+                match &binding.target {
+                    BindTarget::Queue(name) => may(Access::Write, Kind::Queue, name)?,
+                    BindTarget::Exchange(name) => may(Access::Write, Kind::Exchange, name)?,
+                }
+                may(Access::Read, Kind::Exchange, &binding.exchange)
+            }
+            Define::Topic(spec) => may(Access::Configure, Kind::Topic, &spec.name),
+            Define::DeleteTopic(name) => may(Access::Configure, Kind::Topic, name),
+            Define::ExchangePassive(_) | Define::QueuePassive(_) => Ok(()),
+        },
+        Request::Query(Query::Connections)
+            if !(principal.has_tag("administrator") || principal.has_tag("monitoring")) =>
+        {
+            let name = Name::from_static("connections");
+            let (vhost, user) = (vhost.clone(), principal.name().clone());
+            Err(BrokerError::Forbidden { kind: Kind::Vhost, name, vhost, user, access: Access::Read })
+        }
+        _ => Ok(()),
+    }
+}

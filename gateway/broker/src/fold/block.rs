@@ -1,0 +1,247 @@
+//! The open block: records of this pass, written to the log as one. Also what comes back from the log.
+
+use framegate_frame::Frame;
+use framegate_storage::{Block, BlockFlags, Lsn, Report};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::Core;
+use crate::ids::{QueueId, Seq};
+use crate::message::Envelope;
+use crate::metrics::Metrics;
+use crate::record::{Body, Record, SeqSet};
+use crate::request::Effect;
+use crate::state::{At, NO_BLOCK, OPEN_BLOCK, Placed, VOLATILE_BIT};
+
+/// A block on its way to the disk.
+pub(super) struct InFlight {
+    last: Lsn,
+    /// Given back when it is durable.
+    _permits: Vec<OwnedSemaphorePermit>,
+}
+
+impl Core {
+    /// Writes a record into the open block and applies it. Gives its position.
+    pub(super) fn log(&mut self, record: Record, frame: Option<&Frame>, sync: bool) -> (Lsn, Option<Body>) {
+        let lsn = Lsn(self.first.0 + u64::from(self.encoder.count()));
+        let (next, name) = match &record {
+            Record::Enqueue { queue, .. } => {
+                self.durable.queue(*queue).map(|q| (q.next_logged, q.spec.name.clone())).unwrap_or_default()
+            }
+            Record::Append { topic, .. } => self
+                .durable
+                .topic(*topic)
+                .map(|t| (t.entries.next(), t.spec.name.clone()))
+                .unwrap_or_default(),
+            _ => Default::default(),
+        };
+        let written = self.encoder.put(&record, frame, next, &name);
+        let mut record = record;
+        let mut open = false;
+        if let Record::Enqueue { body, .. } | Record::Append { body, .. } = &mut record {
+            if let Some(written) = written {
+                *body = written;
+            }
+            open =
+                matches!(body, Body::Here { .. }) || matches!(body, Body::At(at) if at.block.0 == OPEN_BLOCK);
+        }
+        match &record {
+            Record::Enqueue { queue, seq, .. } if open => self.placed.push(Placed::Queue(*queue, *seq)),
+            Record::Append { topic, offset, .. } if open => self.placed.push(Placed::Topic(*topic, *offset)),
+            _ => {}
+        }
+        self.sync |= sync;
+        Metrics::add(&self.shared.metrics.records, 1);
+        self.durable.apply(record, At { lsn, block: OPEN_BLOCK, logged: true });
+        (lsn, written)
+    }
+
+    /// Applies a record that the log need not know.
+    pub(super) fn apply_unlogged(&mut self, queue: QueueId, record: Record) {
+        let at = At { lsn: Lsn(0), block: NO_BLOCK, logged: false };
+        if queue.0 & VOLATILE_BIT != 0 {
+            self.volatile.apply(record, at)
+        } else {
+            self.durable.apply(record, at)
+        }
+    }
+
+    /// Puts a message into a queue. `body`: where its frame stands already. Gives its number, its position in the log
+    /// (0: not logged) and where its frame stands now.
+    pub(super) fn enqueue(
+        &mut self,
+        queue: QueueId,
+        envelope: Envelope,
+        frame: Option<&Frame>,
+        body: Option<Body>,
+        len: u32,
+    ) -> (Seq, Lsn, Option<Body>) {
+        let logged = queue.0 & VOLATILE_BIT == 0 && envelope.persistent;
+        let Some(state) = self.state(queue).queue(queue) else { return (Seq(0), Lsn(0), body) };
+        let seq = Seq(state.slots.next());
+        let (lsn, written) = if logged {
+            let body = body.unwrap_or(Body::Memory { len });
+            self.log(Record::Enqueue { queue, seq, envelope, body }, frame, true)
+        } else {
+            self.apply_unlogged(queue, Record::Enqueue { queue, seq, envelope, body: Body::Memory { len } });
+            (Lsn(0), None)
+        };
+        if let Some(frame) = frame {
+            self.cache_frame(queue, seq, frame.clone());
+        }
+        let newest = self.newest();
+        if let Some(live) = self.live.get_mut(&queue).filter(|l| l.visible != u64::MAX) {
+            // a gated queue shows a message when everything before it is durable
+            let gate = if logged { lsn } else { newest };
+            if gate <= self.durable_to && self.gated_visible.is_empty() {
+                live.visible = seq.0;
+            } else {
+                self.gated_visible.push_back((gate, queue, seq.0));
+            }
+        }
+        self.mark_dirty(queue);
+        (seq, lsn, written.map(in_open_block).or(body))
+    }
+
+    /// Removes messages for good: logged for those that the log knows.
+    pub(super) fn remove(&mut self, queue: QueueId, seqs: &SeqSet) {
+        let (logged, unlogged) = self.split(queue, seqs);
+        for seq in seqs.iter() {
+            self.uncache(queue, seq);
+        }
+        if !logged.is_empty() {
+            self.log(Record::Ack { queue, seqs: logged }, None, false);
+        }
+        if !unlogged.is_empty() {
+            self.apply_unlogged(queue, Record::Ack { queue, seqs: unlogged });
+        }
+    }
+
+    /// Counts a failed delivery.
+    pub(super) fn count_return(&mut self, queue: QueueId, seqs: &SeqSet) {
+        let (logged, unlogged) = self.split(queue, seqs);
+        if !logged.is_empty() {
+            self.log(Record::Return { queue, seqs: logged }, None, false);
+        }
+        if !unlogged.is_empty() {
+            self.apply_unlogged(queue, Record::Return { queue, seqs: unlogged });
+        }
+    }
+
+    /// Those that the log knows, and the others.
+    fn split(&self, queue: QueueId, seqs: &SeqSet) -> (SeqSet, SeqSet) {
+        let (mut logged, mut unlogged) = (SeqSet::default(), SeqSet::default());
+        let state = self.state(queue).queue(queue);
+        for seq in seqs.iter() {
+            match state.and_then(|q| q.slots.get(seq.0)) {
+                Some(slot) if queue.0 & VOLATILE_BIT == 0 && !slot.is_transient() => logged.push(seq),
+                Some(_) => unlogged.push(seq),
+                None => continue,
+            };
+        }
+        (logged, unlogged)
+    }
+
+    /// Position of the newest record, written or open.
+    pub(super) fn newest(&self) -> Lsn {
+        Lsn(self.first.0 + u64::from(self.encoder.count()) - 1)
+    }
+
+    /// Closes the pass: the block goes to the log when there is room in flight, and effects leave.
+    pub(crate) fn end_pass(&mut self) {
+        self.step_work();
+        self.dispatch_dirty();
+        self.publish_topology();
+        if self.encoder.count() > 0 {
+            self.mark_delivered();
+        }
+        self.shrink_cache();
+        if self.encoder.count() > 0 && self.in_flight.len() < self.store.caps().pipelining && !self.failed {
+            self.close_block(BlockFlags::default());
+        }
+        self.show_feed();
+        self.flush();
+        Metrics::add(&self.shared.metrics.passes, 1);
+    }
+
+    /// Appends the open block.
+    pub(super) fn close_block(&mut self, flags: BlockFlags) {
+        let (records, count) = self.encoder.take();
+        let sync = std::mem::take(&mut self.sync) || flags.clean_shutdown;
+        let block = Block { first: self.first, count, time_ms: self.now.wall_ms, records, sync, flags };
+        let last = block.last();
+        match self.store.append(&self.claim, block) {
+            Ok(pos) => {
+                for placed in std::mem::take(&mut self.placed) {
+                    self.durable.set_block(placed, pos);
+                }
+                let permits = std::mem::take(&mut self.permits);
+                self.in_flight.push_back(InFlight { last, _permits: permits });
+                self.first = Lsn(last.0 + 1);
+                Metrics::add(&self.shared.metrics.blocks, 1);
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// What the store says.
+    pub(super) fn report(&mut self, report: Report) {
+        match report {
+            Report::Durable { upto } if !self.failed => self.durable(upto),
+            Report::Durable { .. } => {}
+            Report::Full(error) => {
+                tracing::warn!(%error, "publishers are held until there is room; free disk space");
+                self.tell_publishers(true);
+            }
+            Report::Room => {
+                tracing::info!("there is room again, publishers go on");
+                self.tell_publishers(false);
+            }
+            Report::Failed(error) => self.fail(error),
+        }
+    }
+
+    fn durable(&mut self, upto: Lsn) {
+        self.durable_to = self.durable_to.max(upto);
+        while self.in_flight.front().is_some_and(|b| b.last <= upto) {
+            self.in_flight.pop_front();
+        }
+        while let Some((_, queue, seq)) = self.gated_visible.pop_front_if(|v| v.0 <= upto) {
+            if let Some(live) = self.live.get_mut(&queue) {
+                live.visible = seq;
+            }
+            self.mark_dirty(queue);
+        }
+        self.open_gates();
+    }
+
+    /// The end of the shard: nothing leaves any more.
+    pub(super) fn fail(&mut self, error: framegate_storage::StoreError) {
+        if std::mem::replace(&mut self.failed, true) {
+            return;
+        }
+        tracing::error!(%error, "storage failed: nothing more is confirmed; the process must be restarted");
+        self.permits.clear();
+        self.in_flight.clear();
+        self.close_everything();
+        self.shared.fail(error);
+    }
+
+    fn tell_publishers(&mut self, held: bool) {
+        let publishers: Vec<_> =
+            self.connections.iter().filter(|(_, c)| c.publishes).map(|(id, _)| *id).collect();
+        for id in publishers {
+            self.push_effect(id, Effect::Blocked(held));
+        }
+    }
+}
+
+/// How another record of the same block refers to a frame.
+fn in_open_block(body: Body) -> Body {
+    match body {
+        Body::Here { offset, len } => {
+            let block = framegate_storage::Pos(OPEN_BLOCK);
+            Body::At(framegate_storage::BodyRef { block, offset, len })
+        }
+        other => other,
+    }
+}

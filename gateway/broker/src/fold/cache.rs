@@ -1,0 +1,143 @@
+//! Frames in memory: a budget for all queues together, oldest out first. A frame that is out is read back by the
+//! reader pool in delivery order.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use framegate_frame::{Frame, Limits};
+use framegate_storage::StoreError;
+
+use super::Core;
+use crate::ids::{QueueId, Seq};
+use crate::limits::READ_AHEAD_BYTES;
+use crate::metrics::Metrics;
+use crate::record::SeqSet;
+
+/// Bytes an entry costs beside its frame.
+const ENTRY_BYTES: usize = 96;
+
+/// In which order frames came in, and what they take.
+#[derive(Debug, Default)]
+pub(super) struct CacheOrder {
+    order: VecDeque<(QueueId, u64)>,
+    bytes: usize,
+}
+
+impl Core {
+    pub(super) fn cache_frame(&mut self, queue: QueueId, seq: Seq, frame: Frame) {
+        let Some(live) = self.live.get_mut(&queue) else { return };
+        let bytes = frame.as_bytes().len() + ENTRY_BYTES;
+        if live.frames.insert(seq.0, frame).is_none() {
+            self.cache.bytes += bytes;
+            self.cache.order.push_back((queue, seq.0));
+        }
+    }
+
+    pub(super) fn uncache(&mut self, queue: QueueId, seq: Seq) {
+        if let Some(frame) = self.live.get_mut(&queue).and_then(|l| l.frames.remove(&seq.0)) {
+            self.cache.bytes -= frame.as_bytes().len() + ENTRY_BYTES;
+        }
+    }
+
+    /// Forgets a whole queue.
+    pub(super) fn uncache_queue(&mut self, queue: QueueId) {
+        if let Some(live) = self.live.get_mut(&queue) {
+            self.cache.bytes -= live.frames.values().map(|f| f.as_bytes().len() + ENTRY_BYTES).sum::<usize>();
+            live.frames = Default::default();
+        }
+    }
+
+    /// Drops the oldest frames that can be read back, until the budget holds.
+    pub(super) fn shrink_cache(&mut self) {
+        let budget = self.shared.limits.cache_bytes_max;
+        let mut looks = self.cache.order.len();
+        while (self.cache.bytes > budget || self.cache.order.len() > 2 * self.cached_frames_max())
+            && looks > 0
+        {
+            looks -= 1;
+            let Some((queue, seq)) = self.cache.order.pop_front() else { break };
+            let cached = self.live.get(&queue).is_some_and(|l| l.frames.contains_key(&seq));
+            if !cached {
+                continue;
+            }
+            // readable: its block was handed to the store, which serves what is not written yet too
+            let readable = self
+                .state(queue)
+                .queue(queue)
+                .and_then(|q| q.slots.get(seq))
+                .is_some_and(|s| s.body().is_some());
+            if readable && self.cache.bytes > budget {
+                self.uncache(queue, Seq(seq));
+            } else {
+                self.cache.order.push_back((queue, seq));
+            }
+        }
+        self.shared.metrics.cache_bytes.store(self.cache.bytes as u64, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// How many entries the order can hold for frames that are there, at least.
+    fn cached_frames_max(&self) -> usize {
+        1024 + self.cache.bytes / ENTRY_BYTES
+    }
+
+    /// Asks for the bodies of the next messages in delivery order.
+    pub(super) fn load(&mut self, queue: QueueId) {
+        let Some(live) = self.live.get(&queue).filter(|l| !l.loading) else { return };
+        let Some(state) = self.state(queue).queue(queue) else { return };
+        let mut wanted = Vec::new();
+        let mut bytes = 0;
+        let returned = live.returned.iter().copied();
+        let mut at = live.cursor;
+        let fresh = std::iter::from_fn(|| {
+            let (seq, _) = state.slots.at_or_after(at)?;
+            at = seq + 1;
+            Some(seq)
+        });
+        for seq in returned.chain(fresh).take(4096) {
+            let Some(slot) = state.slots.get(seq) else { continue };
+            if live.frames.contains_key(&seq) {
+                continue;
+            }
+            let Some(body) = slot.body() else { continue };
+            wanted.push((Seq(seq), body));
+            bytes += body.len as usize;
+            if bytes >= READ_AHEAD_BYTES {
+                break;
+            }
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        Metrics::add(&self.shared.metrics.paused_loading, 1);
+        if let Some(live) = self.live.get_mut(&queue) {
+            live.loading = true;
+        }
+        self.reader.load(queue, wanted);
+    }
+
+    /// Bodies came back. One that is damaged is taken out, so that it blocks nothing.
+    pub(super) fn loaded(&mut self, queue: QueueId, bodies: Vec<(Seq, Result<Bytes, StoreError>)>) {
+        if let Some(live) = self.live.get_mut(&queue) {
+            live.loading = false;
+        }
+        for (seq, bytes) in bodies {
+            let there = self.state(queue).queue(queue).is_some_and(|q| q.slots.get(seq.0).is_some());
+            if !there {
+                continue;
+            }
+            Metrics::add(&self.shared.metrics.bodies_loaded, 1);
+            let limits = Limits::gateway(Limits::GATEWAY_DATA_BYTES_CEILING);
+            let frame = bytes
+                .map_err(|e| e.to_string())
+                .and_then(|b| Frame::parse(b, &limits).map_err(|e| e.to_string()));
+            match frame {
+                Ok(frame) => self.cache_frame(queue, seq, frame),
+                Err(error) => {
+                    tracing::error!(%queue, %seq, %error, "a stored message cannot be read and is taken out");
+                    self.remove(queue, &SeqSet::one(seq));
+                }
+            }
+        }
+        self.mark_dirty(queue);
+    }
+}

@@ -1,0 +1,364 @@
+//! Consumers and pulls: who wants messages of which queue.
+
+use framegate_storage::Lsn;
+
+use super::live::{ConsumerLive, Held, PoolLive, Taker, Waiter};
+use super::{AnswerTo, Core, DETACHED};
+use crate::error::{BrokerError, Kind};
+use crate::ids::{ConnectionId, ConsumerId, PoolId, QueueId};
+use crate::name::Name;
+use crate::record::SeqSet;
+use crate::request::{CancelReason, Consume, Credit, Effect, Fetch, Reply, Request};
+
+/// Lease of a pull without connection that names none.
+const DETACHED_LEASE_MS: u64 = 30_000;
+
+impl Core {
+    /// Anything but a publish, in its turn.
+    pub(super) fn request(&mut self, to: AnswerTo, connection: ConnectionId, vhost: &Name, request: Request) {
+        match request {
+            Request::Consume(consume) => {
+                let result = self.consume(connection, vhost, consume);
+                self.answer(to, Lsn(0), result);
+            }
+            Request::Fetch(fetch) => self.fetch(to, connection, vhost, fetch),
+            Request::Credit(credit) => {
+                self.credit(connection, credit);
+                self.answer(to, Lsn(0), Ok(Reply::Done));
+            }
+            Request::Cancel(consumer) => {
+                let result = self.cancel(connection, consumer, vhost);
+                self.answer(to, Lsn(0), result);
+            }
+            Request::Settle(settle) => self.settle(to, connection, settle),
+            Request::Recover(consumer) => self.recover(to, connection, consumer),
+            Request::Define(define) => self.define(to, connection, vhost, define),
+            Request::Query(query) => {
+                let result = self.query(vhost, query);
+                self.answer(to, Lsn(0), result);
+            }
+            // routed before the fold; nobody sends them here
+            Request::Publish(_) | Request::Atomic(_) => {
+                self.answer(to, Lsn(0), Err(BrokerError::NotSupported { what: "an unrouted publish" }));
+            }
+        }
+    }
+
+    /// A queue that the connection may use.
+    pub(super) fn usable(
+        &self,
+        connection: ConnectionId,
+        vhost: &Name,
+        name: &Name,
+    ) -> Result<QueueId, BrokerError> {
+        let missing = || Self::missing(Kind::Queue, name, vhost);
+        let id = self.editor.current().queue(vhost, name).ok_or_else(missing)?;
+        let live = self.live.get(&id).ok_or_else(missing)?;
+        if live.owner.is_some_and(|owner| owner != connection) {
+            let reason = "it is exclusive to another connection";
+            return Err(BrokerError::Locked { kind: Kind::Queue, name: name.clone(), reason });
+        }
+        Ok(id)
+    }
+
+    fn consume(&mut self, id: ConnectionId, vhost: &Name, consume: Consume) -> Result<Reply, BrokerError> {
+        let queue = self.usable(id, vhost, &consume.queue)?;
+        let max = self.shared.limits.consumers_per_connection_max;
+        let Some(connection) = self.connections.get_mut(&id).filter(|_| id != DETACHED) else {
+            return Err(BrokerError::NotSupported { what: "a consumer without a connection" });
+        };
+        if connection.consumers.get(&consume.consumer).is_some_and(|c| c.active || !c.held.is_empty()) {
+            return Err(BrokerError::ConsumerExists);
+        }
+        if connection.consumers.len() >= max {
+            return Err(BrokerError::Limit { what: "consumers of a connection", max: max as u64 });
+        }
+        let Some(live) = self.live.get_mut(&queue) else {
+            return Err(Self::missing(Kind::Queue, &consume.queue, vhost));
+        };
+        if live.exclusive.is_some() || (consume.exclusive && live.consumers > 0) {
+            let reason = if consume.exclusive { "it has consumers" } else { "it has an exclusive consumer" };
+            return Err(BrokerError::Locked { kind: Kind::Queue, name: consume.queue, reason });
+        }
+        if consume.exclusive {
+            live.exclusive = Some((id, consume.consumer));
+        }
+        live.consumers += 1;
+        live.join(consume.priority, Taker::Consumer(id, consume.consumer));
+        if let Some(pool) = consume.pool {
+            connection.pools.entry(pool).or_default();
+        }
+        connection.consumers.insert(
+            consume.consumer,
+            ConsumerLive {
+                queue,
+                prefetch: consume.prefetch,
+                pool: consume.pool,
+                auto_ack: consume.auto_ack,
+                lease_ms: consume.lease_ms,
+                tokens: consume.tokens,
+                priority: consume.priority,
+                active: true,
+                in_line: true,
+                held: Default::default(),
+            },
+        );
+        self.mark_dirty(queue);
+        Ok(Reply::Done)
+    }
+
+    fn credit(&mut self, id: ConnectionId, credit: Credit) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        match credit {
+            Credit::Consumer(consumer, prefetch) => {
+                if let Some(live) = connection.consumers.get_mut(&consumer) {
+                    live.prefetch = prefetch;
+                }
+                self.wake_consumer(id, consumer);
+            }
+            Credit::Pool(pool, limit) => {
+                connection.pools.entry(pool).or_default().limit = limit;
+                self.wake_pool(id, pool);
+            }
+        }
+    }
+
+    /// Lets a consumer stand in line again, if it can take.
+    pub(super) fn wake_consumer(&mut self, id: ConnectionId, consumer: ConsumerId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(live) = connection.consumers.get(&consumer).filter(|c| c.active && !c.in_line) else {
+            return;
+        };
+        if !has_credit(live, &connection.pools) {
+            return;
+        }
+        let (queue, priority) = (live.queue, live.priority);
+        if let Some(live) = connection.consumers.get_mut(&consumer) {
+            live.in_line = true;
+        }
+        if let Some(live) = self.live.get_mut(&queue) {
+            live.join(priority, Taker::Consumer(id, consumer));
+        }
+        self.mark_dirty(queue);
+    }
+
+    /// Lets every consumer of a pool stand in line again.
+    pub(super) fn wake_pool(&mut self, id: ConnectionId, pool: PoolId) {
+        let Some(connection) = self.connections.get(&id) else { return };
+        let members: Vec<ConsumerId> = connection
+            .consumers
+            .iter()
+            .filter(|(_, c)| c.pool == Some(pool) && !c.in_line)
+            .map(|(id, _)| *id)
+            .collect();
+        for consumer in members {
+            self.wake_consumer(id, consumer);
+        }
+    }
+
+    /// The connection's window has room again.
+    pub(super) fn resume(&mut self, id: ConnectionId) {
+        let busy = self.connections.get_mut(&id).map(|c| std::mem::take(&mut c.busy)).unwrap_or_default();
+        for consumer in busy {
+            self.wake_consumer(id, consumer);
+        }
+    }
+
+    fn cancel(&mut self, id: ConnectionId, consumer: ConsumerId, vhost: &Name) -> Result<Reply, BrokerError> {
+        let known =
+            self.connections.get(&id).and_then(|c| c.consumers.get(&consumer)).is_some_and(|c| c.active);
+        if !known {
+            return Err(Self::missing(Kind::Consumer, &Name::default(), vhost));
+        }
+        self.end_consumer(id, consumer);
+        Ok(Reply::Done)
+    }
+
+    /// Nothing is pushed to it any more; what it holds stays leased.
+    pub(super) fn end_consumer(&mut self, id: ConnectionId, consumer: ConsumerId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(live) = connection.consumers.get_mut(&consumer).filter(|c| c.active) else { return };
+        live.active = false;
+        let (queue, priority, empty) = (live.queue, live.priority, live.held.is_empty());
+        if empty {
+            connection.consumers.remove(&consumer);
+        }
+        let Some(live) = self.live.get_mut(&queue) else { return };
+        live.leave(priority, Taker::Consumer(id, consumer));
+        live.consumers -= 1;
+        if live.exclusive == Some((id, consumer)) {
+            live.exclusive = None;
+        }
+        let auto_delete = self.state(queue).queue(queue).is_some_and(|q| q.spec.auto_delete);
+        if auto_delete && self.live.get(&queue).is_some_and(|l| l.consumers == 0) {
+            self.drop_queue(queue);
+        }
+    }
+
+    fn fetch(&mut self, to: AnswerTo, connection: ConnectionId, vhost: &Name, mut fetch: Fetch) {
+        let queue = match self.usable(connection, vhost, &fetch.queue) {
+            Ok(queue) => queue,
+            Err(error) => return self.answer(to, Lsn(0), Err(error)),
+        };
+        if connection == DETACHED {
+            self.next_holder += 1;
+            fetch.consumer = ConsumerId(self.next_holder);
+            fetch.lease_ms = fetch.lease_ms.or(Some(DETACHED_LEASE_MS));
+            fetch.tokens = true;
+        }
+        fetch.max = fetch.max.max(1);
+        if let Err(error) = self.holder(connection, queue, &fetch) {
+            return self.answer(to, Lsn(0), Err(error));
+        }
+        if self.waiters.len() >= self.shared.limits.waiters_max {
+            let max = self.shared.limits.waiters_max as u64;
+            return self.answer(to, Lsn(0), Err(BrokerError::Limit { what: "waiting pulls", max }));
+        }
+        self.next_waiter += 1;
+        let waiter = self.next_waiter;
+        let deadline_ms = self.now.mono_ms.saturating_add(fetch.wait_ms);
+        self.waiters.insert(waiter, Waiter { to, connection, queue, fetch, deadline_ms });
+        if let Some(live) = self.live.get_mut(&queue) {
+            live.join(0, Taker::Waiter(waiter));
+        }
+        self.dispatch(queue);
+        // still waiting: for a message, or for a body to be read
+        if let Some(waiting) = self.waiters.get(&waiter) {
+            let deadline = waiting.deadline_ms;
+            let loading = self.live.get(&queue).is_some_and(|l| l.loading);
+            if deadline <= self.now.mono_ms && !loading {
+                self.end_wait(waiter);
+            } else if !loading {
+                self.timers.add(deadline, super::timers::Timer::Wait(waiter));
+            }
+        }
+    }
+
+    /// Makes the holder of pulled messages known.
+    fn holder(&mut self, id: ConnectionId, queue: QueueId, fetch: &Fetch) -> Result<(), BrokerError> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        let holder = connection.consumers.entry(fetch.consumer).or_insert_with(|| ConsumerLive {
+            queue,
+            prefetch: None,
+            pool: None,
+            auto_ack: fetch.auto_ack,
+            lease_ms: fetch.lease_ms,
+            tokens: fetch.tokens,
+            priority: 0,
+            active: false,
+            in_line: false,
+            held: Default::default(),
+        });
+        if holder.queue != queue {
+            if holder.active || !holder.held.is_empty() {
+                return Err(BrokerError::ConsumerExists);
+            }
+            holder.queue = queue;
+        }
+        Ok(())
+    }
+
+    /// A wait is over: the answer is empty.
+    pub(super) fn end_wait(&mut self, waiter: u64) {
+        let Some(waiting) = self.waiters.remove(&waiter) else { return };
+        let remaining = self.ready_count(waiting.queue);
+        if let Some(live) = self.live.get_mut(&waiting.queue) {
+            live.leave(0, Taker::Waiter(waiter));
+        }
+        self.forget_empty_holder(waiting.connection, waiting.fetch.consumer);
+        self.answer(waiting.to, Lsn(0), Ok(Reply::Fetched { messages: Vec::new(), remaining }));
+    }
+
+    /// Removes a holder that holds nothing and to which nothing is pushed.
+    pub(super) fn forget_empty_holder(&mut self, id: ConnectionId, consumer: ConsumerId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            let idle = connection.consumers.get(&consumer).is_some_and(|c| !c.active && c.held.is_empty());
+            if idle {
+                connection.consumers.remove(&consumer);
+            }
+        }
+    }
+
+    /// A connection is gone: everything that it had goes or returns.
+    pub(super) fn disconnect(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get(&id).filter(|_| id != DETACHED) else { return };
+        let consumers: Vec<ConsumerId> = connection.consumers.keys().copied().collect();
+        let exclusive = connection.exclusive.clone();
+        let waiting: Vec<u64> =
+            self.waiters.iter().filter(|(_, w)| w.connection == id).map(|(waiter, _)| *waiter).collect();
+        for waiter in waiting {
+            self.end_wait(waiter);
+        }
+        for consumer in &consumers {
+            let held = self.connections.get_mut(&id).and_then(|c| c.consumers.get_mut(consumer));
+            let Some((queue, held)) = held.map(|c| (c.queue, std::mem::take(&mut c.held))) else { continue };
+            self.end_consumer(id, *consumer);
+            self.give_back(queue, &held);
+        }
+        for queue in exclusive {
+            self.drop_queue(queue);
+        }
+        self.connections.remove(&id);
+        self.gated.remove(&id);
+    }
+
+    /// Leases return to their places, one record for all of them.
+    fn give_back(&mut self, queue: QueueId, held: &std::collections::BTreeMap<u64, Held>) {
+        for held in held.values() {
+            if let Some(token) = held.token {
+                self.tokens.remove(&token);
+            }
+        }
+        let mut seqs = SeqSet::default();
+        for seq in held.keys() {
+            seqs.push(crate::ids::Seq(*seq));
+        }
+        self.return_to_queue(queue, &seqs, true);
+    }
+
+    /// Ends every consumer and wait of a queue that goes.
+    pub(super) fn end_takers(&mut self, queue: QueueId) {
+        let mut ended = Vec::new();
+        for (id, connection) in &mut self.connections {
+            for (consumer, live) in &mut connection.consumers {
+                if live.queue == queue {
+                    ended.push((*id, *consumer, live.active, std::mem::take(&mut live.held)));
+                }
+            }
+        }
+        for (id, consumer, active, held) in ended {
+            for held in held.values() {
+                if let Some(token) = held.token {
+                    self.tokens.remove(&token);
+                }
+            }
+            let connection = self.connections.get_mut(&id);
+            let gone = connection.and_then(|c| {
+                let gone = c.consumers.remove(&consumer)?;
+                if let Some(pool) = gone.pool.and_then(|p| c.pools.get_mut(&p)) {
+                    pool.used = pool.used.saturating_sub(u32::try_from(held.len()).unwrap_or(u32::MAX));
+                }
+                Some(gone)
+            });
+            if active && gone.is_some() {
+                self.push_effect(id, Effect::Cancelled { consumer, reason: CancelReason::QueueDeleted });
+            }
+        }
+        let waiting: Vec<u64> =
+            self.waiters.iter().filter(|(_, w)| w.queue == queue).map(|(waiter, _)| *waiter).collect();
+        for waiter in waiting {
+            self.end_wait(waiter);
+        }
+    }
+}
+
+/// A consumer may hold one more.
+pub(super) fn has_credit(consumer: &ConsumerLive, pools: &super::live::IdMap<PoolId, PoolLive>) -> bool {
+    if consumer.auto_ack {
+        // nothing is held: a limit of 0 pauses, any other is never reached
+        return consumer.prefetch != Some(0);
+    }
+    let own = consumer.prefetch.is_none_or(|limit| (consumer.held.len() as u64) < u64::from(limit));
+    let pool = consumer.pool.and_then(|p| pools.get(&p));
+    own && pool.is_none_or(|p| p.limit.is_none_or(|limit| p.used < limit))
+}

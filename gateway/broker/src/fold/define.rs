@@ -1,0 +1,365 @@
+//! Definitions: declared, checked against what is there, deleted with everything that hangs on them.
+
+use framegate_storage::Lsn;
+
+use super::live::QueueLive;
+use super::{AnswerTo, Core};
+use crate::definition::{BindTarget, BindingSpec, ExchangeSpec, QueueSpec, TopicSpec};
+use crate::error::{BrokerError, Kind};
+use crate::ids::{ConnectionId, QueueId, TopicId};
+use crate::name::Name;
+use crate::record::Record;
+use crate::request::{Define, Reply};
+use crate::routing::{Removed, is_predeclared};
+use crate::state::VOLATILE_BIT;
+
+/// Prefix of names that belong to the broker.
+const RESERVED: &str = "amq.";
+
+impl Core {
+    /// A definition in its turn.
+    pub(super) fn define(&mut self, to: AnswerTo, connection: ConnectionId, vhost: &Name, define: Define) {
+        let before = self.encoder.count();
+        let result = match define {
+            Define::Exchange(spec) => self.declare_exchange(vhost, spec),
+            Define::ExchangePassive(name) => self.exchange_info(vhost, &name).map(Reply::Exchange),
+            Define::DeleteExchange { name, if_unused } => self.delete_exchange(vhost, &name, if_unused),
+            Define::Queue(spec) => self.declare_queue(connection, vhost, spec),
+            Define::QueuePassive(name) => self.usable(connection, vhost, &name).map(|q| self.queue_reply(q)),
+            Define::DeleteQueue { name, if_unused, if_empty } => {
+                self.delete_queue(connection, vhost, &name, if_unused, if_empty)
+            }
+            Define::Purge(name) => match self.usable(connection, vhost, &name) {
+                Ok(queue) => return self.purge(to, queue),
+                Err(error) => Err(error),
+            },
+            Define::Bind(binding) => self.bind(connection, vhost, binding),
+            Define::Unbind(binding) => self.unbind(vhost, &binding),
+            Define::Topic(spec) => self.declare_topic(vhost, spec),
+            Define::DeleteTopic(name) => self.delete_topic(vhost, &name),
+        };
+        let gate = if self.encoder.count() == before { Lsn(0) } else { self.newest() };
+        self.sync |= gate.0 != 0;
+        self.answer(to, gate, result);
+    }
+
+    fn declare_exchange(&mut self, vhost: &Name, spec: ExchangeSpec) -> Result<Reply, BrokerError> {
+        let reserved = || BrokerError::Reserved { kind: Kind::Exchange, name: spec.name.clone() };
+        if let Some(current) = self.editor.current().exchange(vhost, &spec.name) {
+            let differs = |argument: &str, current: String, given: String| {
+                let (name, argument) = (spec.name.clone(), argument.to_owned());
+                BrokerError::Inequivalent { kind: Kind::Exchange, name, argument, current, given }
+            };
+            if current.kind != spec.kind {
+                return Err(differs("type", current.kind.as_str().to_owned(), spec.kind.as_str().to_owned()));
+            }
+            for (argument, now, given) in [
+                ("durable", current.durable, spec.durable),
+                ("auto_delete", current.auto_delete, spec.auto_delete),
+                ("internal", current.internal, spec.internal),
+            ] {
+                if now != given && !(is_predeclared(&spec.name) && argument != "durable") {
+                    return Err(differs(argument, now.to_string(), given.to_string()));
+                }
+            }
+            if current.alternate != spec.alternate {
+                let text = |name: &Option<Name>| name.as_ref().map_or("none".to_owned(), ToString::to_string);
+                return Err(differs("alternate-exchange", text(&current.alternate), text(&spec.alternate)));
+            }
+        } else {
+            if spec.name.is_empty() || spec.name.starts_with(RESERVED) {
+                return Err(reserved());
+            }
+            Name::declared(&spec.name)?;
+            self.editor.declare_exchange(vhost, spec.clone());
+            if spec.durable {
+                self.log(Record::DefineExchange { vhost: vhost.clone(), spec: spec.clone() }, None, true);
+            }
+        }
+        self.exchange_info(vhost, &spec.name).map(Reply::Exchange)
+    }
+
+    fn delete_exchange(&mut self, vhost: &Name, name: &Name, if_unused: bool) -> Result<Reply, BrokerError> {
+        if is_predeclared(name) {
+            return Err(BrokerError::Reserved { kind: Kind::Exchange, name: name.clone() });
+        }
+        if self.editor.current().exchange(vhost, name).is_none() {
+            return Err(Self::missing(Kind::Exchange, name, vhost));
+        }
+        if if_unused && self.editor.is_used(vhost, name) {
+            return Err(BrokerError::InUse { kind: Kind::Exchange, name: name.clone() });
+        }
+        self.drop_exchange(vhost, name);
+        Ok(Reply::Done)
+    }
+
+    fn drop_exchange(&mut self, vhost: &Name, name: &Name) {
+        let durable = self.editor.current().exchange(vhost, name).is_some_and(|e| e.durable);
+        if durable {
+            self.log(Record::DeleteExchange { vhost: vhost.clone(), name: name.clone() }, None, true);
+        }
+        let removed = self.editor.delete_exchange(vhost, name);
+        self.after_removal(vhost, removed);
+    }
+
+    /// Bindings went: exchanges that live by them go too.
+    fn after_removal(&mut self, vhost: &Name, removed: Removed) {
+        for name in removed.unused {
+            self.drop_exchange(vhost, &name);
+        }
+    }
+
+    fn declare_queue(
+        &mut self,
+        connection: ConnectionId,
+        vhost: &Name,
+        mut spec: QueueSpec,
+    ) -> Result<Reply, BrokerError> {
+        if spec.name.is_empty() {
+            let id = uuid::Uuid::new_v4().simple();
+            spec.name = Name::new(&format!("{}{id}", spec.prefix))?;
+        } else if let Some(queue) = self.editor.current().queue(vhost, &spec.name) {
+            self.usable(connection, vhost, &spec.name)?;
+            self.check_equal(queue, &spec)?;
+            return Ok(self.queue_reply(queue));
+        } else if spec.name.starts_with(RESERVED) {
+            return Err(BrokerError::Reserved { kind: Kind::Queue, name: spec.name });
+        }
+        Name::declared(&spec.name)?;
+        let queue = self.make_queue(connection, vhost, spec)?;
+        Ok(self.queue_reply(queue))
+    }
+
+    fn check_equal(&self, queue: QueueId, spec: &QueueSpec) -> Result<(), BrokerError> {
+        let Some(current) = self.state(queue).queue(queue).map(|q| &q.spec) else { return Ok(()) };
+        let differs = |argument: &str, current: String, given: String| {
+            let (name, argument) = (spec.name.clone(), argument.to_owned());
+            Err(BrokerError::Inequivalent { kind: Kind::Queue, name, argument, current, given })
+        };
+        for (argument, now, given) in [
+            ("durable", current.durable, spec.durable),
+            ("exclusive", current.exclusive, spec.exclusive),
+            ("auto_delete", current.auto_delete, spec.auto_delete),
+            ("deliver", current.properties.deliver_durable, spec.properties.deliver_durable),
+        ] {
+            if now != given {
+                return differs(argument, now.to_string(), given.to_string());
+            }
+        }
+        let (now, given) = (&current.properties, &spec.properties);
+        let text = |name: &Option<Name>| name.as_ref().map_or("none".to_owned(), |n| n.to_string());
+        for (argument, now, given) in [
+            ("x-dead-letter-exchange", &now.dead_letter_exchange, &given.dead_letter_exchange),
+            ("x-dead-letter-routing-key", &now.dead_letter_key, &given.dead_letter_key),
+        ] {
+            if now != given {
+                return differs(argument, text(now), text(given));
+            }
+        }
+        let find = |list: &[(Name, String)], name: &Name| {
+            list.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone())
+        };
+        for (name, _) in now.arguments.iter().chain(&given.arguments) {
+            let (a, b) = (find(&now.arguments, name), find(&given.arguments, name));
+            if a != b {
+                return differs(name, a.unwrap_or("none".to_owned()), b.unwrap_or("none".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a queue that is not there.
+    pub(super) fn make_queue(
+        &mut self,
+        connection: ConnectionId,
+        vhost: &Name,
+        spec: QueueSpec,
+    ) -> Result<QueueId, BrokerError> {
+        let max = self.shared.limits.queues_max;
+        if self.editor.counts(vhost).queues >= max {
+            return Err(BrokerError::Limit { what: "queues of a vhost", max: max as u64 });
+        }
+        let name = spec.name.clone();
+        let volatile = spec.exclusive || !spec.durable;
+        let owner = spec.exclusive.then_some(connection);
+        let gated = spec.properties.deliver_durable || self.store.caps().shared;
+        let (id, vhost) = if volatile {
+            let id = QueueId(self.volatile.next_queue() | VOLATILE_BIT);
+            let record = Record::DefineQueue { id, vhost: vhost.clone(), spec: Box::new(spec) };
+            self.apply_unlogged(id, record);
+            (id, vhost)
+        } else {
+            let id = QueueId(self.durable.next_queue());
+            self.log(Record::DefineQueue { id, vhost: vhost.clone(), spec: Box::new(spec) }, None, true);
+            (id, vhost)
+        };
+        let mut live = QueueLive::new(1, 0, owner);
+        if gated && !volatile {
+            live.visible = 0;
+        }
+        self.live.insert(id, live);
+        if owner.is_some()
+            && let Some(connection) = self.connections.get_mut(&connection)
+        {
+            connection.exclusive.push(id);
+        }
+        self.editor.add_queue(vhost, name, id);
+        Ok(id)
+    }
+
+    fn delete_queue(
+        &mut self,
+        connection: ConnectionId,
+        vhost: &Name,
+        name: &Name,
+        if_unused: bool,
+        if_empty: bool,
+    ) -> Result<Reply, BrokerError> {
+        let queue = self.usable(connection, vhost, name)?;
+        if if_unused && self.live.get(&queue).is_some_and(|l| l.consumers > 0) {
+            return Err(BrokerError::InUse { kind: Kind::Queue, name: name.clone() });
+        }
+        let messages = self.ready_count(queue);
+        if if_empty && messages > 0 {
+            return Err(BrokerError::NotEmpty { name: name.clone(), messages });
+        }
+        self.drop_queue(queue);
+        Ok(Reply::Removed { messages })
+    }
+
+    /// A queue goes with its messages, bindings and consumers.
+    pub(super) fn drop_queue(&mut self, queue: QueueId) {
+        let Some(state) = self.state(queue).queue(queue) else { return };
+        let (vhost, name) = (state.vhost.clone(), state.spec.name.clone());
+        self.end_takers(queue);
+        self.uncache_queue(queue);
+        let owner = self.live.remove(&queue).and_then(|l| l.owner);
+        if let Some(connection) = owner.and_then(|o| self.connections.get_mut(&o)) {
+            connection.exclusive.retain(|q| *q != queue);
+        }
+        self.delivered.remove(&queue);
+        let record = Record::DeleteQueue { id: queue };
+        if queue.0 & VOLATILE_BIT != 0 {
+            self.apply_unlogged(queue, record);
+        } else {
+            self.log(record, None, true);
+        }
+        let removed = self.editor.remove_queue(&vhost, &name);
+        self.after_removal(&vhost, removed);
+    }
+
+    fn bind(
+        &mut self,
+        connection: ConnectionId,
+        vhost: &Name,
+        binding: BindingSpec,
+    ) -> Result<Reply, BrokerError> {
+        if let BindTarget::Queue(name) = &binding.target {
+            self.usable(connection, vhost, name)?;
+        }
+        let max = self.shared.limits.bindings_max;
+        if self.editor.counts(vhost).bindings >= max {
+            return Err(BrokerError::Limit { what: "bindings of a vhost", max: max as u64 });
+        }
+        if self.editor.check_bind(vhost, &binding)?
+            && self.editor.bind(vhost, &binding)
+            && self.is_durable(vhost, &binding)
+        {
+            self.log(Record::Bind { vhost: vhost.clone(), binding }, None, true);
+        }
+        Ok(Reply::Done)
+    }
+
+    fn unbind(&mut self, vhost: &Name, binding: &BindingSpec) -> Result<Reply, BrokerError> {
+        if self.editor.current().exchange(vhost, &binding.exchange).is_none() {
+            return Err(Self::missing(Kind::Exchange, &binding.exchange, vhost));
+        }
+        match &binding.target {
+            BindTarget::Queue(name) if self.editor.current().queue(vhost, name).is_none() => {
+                return Err(Self::missing(Kind::Queue, name, vhost));
+            }
+            BindTarget::Exchange(name) if self.editor.current().exchange(vhost, name).is_none() => {
+                return Err(Self::missing(Kind::Exchange, name, vhost));
+            }
+            _ => {}
+        }
+        let durable = self.is_durable(vhost, binding);
+        let removed = self.editor.unbind(vhost, binding);
+        if !removed.bindings.is_empty() && durable {
+            self.log(Record::Unbind { vhost: vhost.clone(), binding: binding.clone() }, None, true);
+        }
+        self.after_removal(vhost, removed);
+        Ok(Reply::Done)
+    }
+
+    /// Both ends of a binding survive a restart.
+    fn is_durable(&self, vhost: &Name, binding: &BindingSpec) -> bool {
+        let topology = self.editor.current();
+        let durable = |name: &Name| topology.exchange(vhost, name).is_some_and(|e| e.durable);
+        durable(&binding.exchange)
+            && match &binding.target {
+                BindTarget::Queue(name) => {
+                    topology.queue(vhost, name).is_some_and(|q| q.0 & VOLATILE_BIT == 0)
+                }
+                BindTarget::Exchange(name) => durable(name),
+            }
+    }
+
+    fn declare_topic(&mut self, vhost: &Name, spec: TopicSpec) -> Result<Reply, BrokerError> {
+        let name = spec.name.clone();
+        if let Some(current) = self.topic_named(vhost, &name) {
+            let text = |v: Option<u64>| v.map_or("default".to_owned(), |v| v.to_string());
+            for (argument, now, given) in [
+                ("age_ms_max", current.spec.age_ms_max, spec.age_ms_max),
+                ("bytes_max", current.spec.bytes_max, spec.bytes_max),
+            ] {
+                if now != given && given.is_some() {
+                    let (argument, current, given) = (argument.to_owned(), text(now), text(given));
+                    return Err(BrokerError::Inequivalent {
+                        kind: Kind::Topic,
+                        name,
+                        argument,
+                        current,
+                        given,
+                    });
+                }
+            }
+        } else {
+            self.make_topic(vhost, spec)?;
+        }
+        let topic = self.topic_named(vhost, &name).ok_or_else(|| Self::missing(Kind::Topic, &name, vhost))?;
+        Ok(Reply::Topic(self.topic_info(topic)))
+    }
+
+    /// Makes a topic that is not there.
+    pub(super) fn make_topic(&mut self, vhost: &Name, spec: TopicSpec) -> Result<TopicId, BrokerError> {
+        Name::topic(&spec.name)?;
+        let max = self.shared.limits.topics_max;
+        if self.editor.counts(vhost).topics >= max {
+            return Err(BrokerError::Limit { what: "topics of a vhost", max: max as u64 });
+        }
+        let (id, name) = (TopicId(self.durable.next_topic()), spec.name.clone());
+        self.log(Record::DefineTopic { id, vhost: vhost.clone(), spec }, None, true);
+        self.editor.add_topic(vhost, name, id);
+        Ok(id)
+    }
+
+    fn delete_topic(&mut self, vhost: &Name, name: &Name) -> Result<Reply, BrokerError> {
+        let id = self
+            .editor
+            .current()
+            .topic(vhost, name)
+            .ok_or_else(|| Self::missing(Kind::Topic, name, vhost))?;
+        self.drop_topic(id);
+        Ok(Reply::Done)
+    }
+
+    /// A topic goes with its events.
+    pub(super) fn drop_topic(&mut self, id: TopicId) {
+        let Some(topic) = self.durable.topic(id) else { return };
+        let (vhost, name) = (topic.vhost.clone(), topic.spec.name.clone());
+        self.log(Record::DeleteTopic { id }, None, true);
+        self.editor.remove_topic(&vhost, &name);
+        self.topic_idle_since.remove(&id);
+    }
+}

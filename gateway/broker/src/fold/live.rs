@@ -1,0 +1,203 @@
+//! The volatile side of connections, consumers and queues: leases, credit, ready order. Empty after a start.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use framegate_frame::Frame;
+use framegate_storage::Lsn;
+use tokio::sync::mpsc;
+
+use super::AnswerTo;
+use super::inbox::Window;
+use crate::ids::{ConnectionId, ConsumerId, PoolId, QueueId, Token};
+use crate::name::Name;
+use crate::request::Effect;
+
+/// Hashes ids by one multiplication: they are small numbers of our own.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(value.into());
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+/// A map by ids.
+pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
+
+/// One connection.
+pub(crate) struct ConnectionLive {
+    pub(crate) vhost: Name,
+    pub(crate) user: Name,
+    pub(crate) label: String,
+    pub(crate) outbox: Option<mpsc::UnboundedSender<Vec<Effect>>>,
+    pub(crate) window: Arc<Window>,
+    pub(crate) consumers: IdMap<ConsumerId, ConsumerLive>,
+    pub(crate) pools: IdMap<PoolId, PoolLive>,
+    /// Consumers that wait for the window.
+    pub(crate) busy: Vec<ConsumerId>,
+    /// Leaves at the end of the pass.
+    pub(crate) out: Vec<Effect>,
+    /// Leaves when the log is durable up to there, in order.
+    pub(crate) gated: VecDeque<(Lsn, Effect)>,
+    /// It has published: it is told when publishers are held.
+    pub(crate) publishes: bool,
+    /// Queues that go with it.
+    pub(crate) exclusive: Vec<QueueId>,
+}
+
+/// A limit shared by consumers.
+#[derive(Debug, Default)]
+pub(crate) struct PoolLive {
+    pub(crate) limit: Option<u32>,
+    pub(crate) used: u32,
+}
+
+/// A consumer, or somebody who holds pulled messages.
+#[derive(Debug)]
+pub(crate) struct ConsumerLive {
+    pub(crate) queue: QueueId,
+    pub(crate) prefetch: Option<u32>,
+    pub(crate) pool: Option<PoolId>,
+    pub(crate) auto_ack: bool,
+    pub(crate) lease_ms: Option<u64>,
+    pub(crate) tokens: bool,
+    pub(crate) priority: i32,
+    /// Messages are pushed to it.
+    pub(crate) active: bool,
+    /// It stands in its queue's line.
+    pub(crate) in_line: bool,
+    /// What it holds, by sequence number.
+    pub(crate) held: BTreeMap<u64, Held>,
+}
+
+/// A lease.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held {
+    /// Monotonic time in ms when it returns; 0: never.
+    pub(crate) deadline_ms: u64,
+    /// Settles it from anywhere.
+    pub(crate) token: Option<Token>,
+}
+
+/// Who takes the next message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taker {
+    /// A consumer.
+    Consumer(ConnectionId, ConsumerId),
+    /// A pull that waits.
+    Waiter(u64),
+}
+
+/// A pull that waits.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) to: AnswerTo,
+    pub(crate) connection: ConnectionId,
+    pub(crate) queue: QueueId,
+    pub(crate) fetch: crate::request::Fetch,
+    pub(crate) deadline_ms: u64,
+}
+
+/// One queue.
+#[derive(Debug)]
+pub(crate) struct QueueLive {
+    /// Nothing from here on was ever delivered.
+    pub(crate) cursor: u64,
+    /// Below the cursor, ready again.
+    pub(crate) returned: BTreeSet<u64>,
+    /// Leased, or held back until a requeue delay has passed.
+    pub(crate) held: u64,
+    /// Of those, leased.
+    pub(crate) leased: u64,
+    /// Takers that can take, round robin per priority.
+    pub(crate) line: BTreeMap<Reverse<i32>, VecDeque<Taker>>,
+    pub(crate) consumers: u32,
+    pub(crate) exclusive: Option<(ConnectionId, ConsumerId)>,
+    /// The connection whose queue it is.
+    pub(crate) owner: Option<ConnectionId>,
+    /// Frames in memory.
+    pub(crate) frames: IdMap<u64, Frame>,
+    /// Nothing above it may be delivered yet.
+    pub(crate) visible: u64,
+    /// Bodies are being read.
+    pub(crate) loading: bool,
+    /// Everything up to here may have been seen before the start.
+    pub(crate) seen_before: u64,
+    /// How often no protocol could carry a message.
+    pub(crate) undeliverable: IdMap<u64, u32>,
+    /// Ready messages up to here are being purged.
+    pub(crate) purging: u64,
+    /// It stands in the list of queues to dispatch.
+    pub(crate) dirty: bool,
+}
+
+impl QueueLive {
+    /// Everything in it is ready.
+    pub(crate) fn new(first: u64, delivered: u64, owner: Option<ConnectionId>) -> Self {
+        Self {
+            cursor: first,
+            returned: BTreeSet::new(),
+            held: 0,
+            leased: 0,
+            line: BTreeMap::new(),
+            consumers: 0,
+            exclusive: None,
+            owner,
+            frames: IdMap::default(),
+            visible: u64::MAX,
+            loading: false,
+            seen_before: delivered,
+            undeliverable: IdMap::default(),
+            purging: 0,
+            dirty: false,
+        }
+    }
+
+    /// Puts a taker at the end of its priority's line.
+    pub(crate) fn join(&mut self, priority: i32, taker: Taker) {
+        self.line.entry(Reverse(priority)).or_default().push_back(taker);
+    }
+
+    /// Puts a taker back at the front: it could not be served.
+    pub(crate) fn rejoin(&mut self, priority: i32, taker: Taker) {
+        self.line.entry(Reverse(priority)).or_default().push_front(taker);
+    }
+
+    /// The next taker of the highest priority.
+    pub(crate) fn pop_taker(&mut self) -> Option<(i32, Taker)> {
+        let mut entry = self.line.first_entry()?;
+        let (priority, taker) = (entry.key().0, entry.get_mut().pop_front());
+        if entry.get().is_empty() {
+            entry.remove();
+        }
+        taker.map(|t| (priority, t))
+    }
+
+    /// Takes one out of the line.
+    pub(crate) fn leave(&mut self, priority: i32, taker: Taker) {
+        if let Some(line) = self.line.get_mut(&Reverse(priority)) {
+            line.retain(|t| *t != taker);
+            if line.is_empty() {
+                self.line.remove(&Reverse(priority));
+            }
+        }
+    }
+}

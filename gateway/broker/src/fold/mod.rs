@@ -1,0 +1,186 @@
+//! The fold: decides what becomes of each request and applies it, in order, alone. `Core` has no thread, no clock and
+//! no file; `thread.rs` runs it.
+
+mod block;
+mod cache;
+mod consume;
+mod define;
+mod dispatch;
+mod effects;
+pub(crate) mod inbox;
+mod live;
+mod publish;
+mod query;
+mod reader;
+mod recovery;
+mod settle;
+mod thread;
+mod timers;
+mod topics;
+mod work;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use framegate_storage::{Claim, Lsn, ShardStore};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+pub(crate) use reader::ReaderPool;
+pub(crate) use recovery::replay;
+pub(crate) use thread::spawn;
+
+use crate::broker::Shared;
+use crate::error::BrokerError;
+use crate::feed::{Hub, RingBudget, Watch};
+use crate::ids::{ConnectionId, QueueId, RequestId, Token, WatchId};
+use crate::record::Encoder;
+use crate::request::Reply;
+use crate::routing::TopologyEditor;
+use crate::state::{Placed, State, VOLATILE_BIT};
+use inbox::{Inbox, ReplyTo, Task};
+use live::{ConnectionLive, IdMap, QueueLive, Waiter};
+
+/// The time, as the thread read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Now {
+    /// ms since the Unix epoch; never goes back.
+    pub(crate) wall_ms: u64,
+    /// ms since the start.
+    pub(crate) mono_ms: u64,
+}
+
+/// Who hears an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnswerTo {
+    /// A connection.
+    Request(ConnectionId, RequestId),
+    /// A call without connection.
+    Call(u64),
+    /// Nobody: part of something else.
+    Nobody,
+}
+
+/// The state machine of one shard.
+pub(crate) struct Core {
+    pub(crate) durable: State,
+    pub(crate) volatile: State,
+    live: IdMap<QueueId, QueueLive>,
+    connections: IdMap<ConnectionId, ConnectionLive>,
+    editor: TopologyEditor,
+    shared: Arc<Shared>,
+    store: Arc<dyn ShardStore>,
+    claim: Claim,
+    reader: ReaderPool,
+    now: Now,
+
+    // the open block and those in flight
+    encoder: Encoder,
+    first: Lsn,
+    sync: bool,
+    placed: Vec<Placed>,
+    permits: Vec<OwnedSemaphorePermit>,
+    in_flight: VecDeque<block::InFlight>,
+    durable_to: Lsn,
+    failed: bool,
+
+    // effects
+    touched: Vec<ConnectionId>,
+    gated: BTreeSet<ConnectionId>,
+    calls: IdMap<u64, ReplyTo>,
+    next_call: u64,
+    gated_calls: VecDeque<(Lsn, u64, Result<Reply, BrokerError>)>,
+    applied: Vec<oneshot::Sender<()>>,
+
+    // queues
+    dirty: Vec<QueueId>,
+    waiters: IdMap<u64, Waiter>,
+    next_waiter: u64,
+    tokens: IdMap<Token, (ConnectionId, crate::ids::ConsumerId, u64)>,
+    cache: cache::CacheOrder,
+    gated_visible: VecDeque<(Lsn, QueueId, u64)>,
+    delivered: BTreeSet<QueueId>,
+    delivered_mark_ms: u64,
+    work: VecDeque<work::Work>,
+    timers: timers::Timers,
+    next_holder: u32,
+
+    // topics
+    watches: BTreeMap<WatchId, Arc<Watch>>,
+    rings: Arc<RingBudget>,
+    hub: Hub,
+    gated_feed: VecDeque<topics::Visible>,
+    visible_to: Lsn,
+    woken: Vec<Arc<Watch>>,
+    topic_idle_since: BTreeMap<crate::ids::TopicId, u64>,
+}
+
+/// The detached connection.
+const DETACHED: ConnectionId = ConnectionId(0);
+
+impl Core {
+    /// One message. Effects are collected until `end_pass`.
+    pub(crate) fn take(&mut self, message: Inbox, now: Now) {
+        self.now = Now { wall_ms: now.wall_ms.max(self.now.wall_ms), mono_ms: now.mono_ms };
+        match message {
+            Inbox::Batch(batch) => {
+                drop(batch.untaken);
+                let before = self.encoder.count();
+                let vhost = self.connections.get(&batch.connection).map(|c| c.vhost.clone());
+                if let Some(vhost) = vhost {
+                    for (id, task) in batch.tasks {
+                        self.task(AnswerTo::Request(batch.connection, id), batch.connection, &vhost, task);
+                    }
+                }
+                self.keep_permit(batch.permit, before);
+                self.applied.extend(batch.applied);
+            }
+            Inbox::Call { vhost, task, permit, reply } => {
+                let before = self.encoder.count();
+                self.next_call += 1;
+                let call = self.next_call;
+                if self.failed {
+                    let _ = reply.send(Err(BrokerError::StorageFailed));
+                    return;
+                }
+                self.calls.insert(call, reply);
+                self.task(AnswerTo::Call(call), DETACHED, &vhost, task);
+                self.keep_permit(permit, before);
+            }
+            Inbox::Connect(opened) => self.connect(*opened),
+            Inbox::Disconnect(id) => self.disconnect(id),
+            Inbox::Resume(id) => self.resume(id),
+            Inbox::Report(report) => self.report(report),
+            Inbox::Loaded { queue, bodies } => self.loaded(queue, bodies),
+            Inbox::Subscribe { vhost, what, reply } => self.subscribe(&vhost, what, reply),
+            Inbox::Unwatch(watch) => self.unwatch(watch),
+            Inbox::Page { watch, after, events_max, bytes_max, reply } => {
+                self.page(watch, after, events_max, bytes_max, reply);
+            }
+            // the thread handles the end
+            Inbox::Stop(_) => {}
+        }
+    }
+
+    fn keep_permit(&mut self, permit: Option<OwnedSemaphorePermit>, records_before: u32) {
+        if self.encoder.count() != records_before {
+            self.permits.extend(permit);
+        }
+    }
+
+    fn task(&mut self, to: AnswerTo, connection: ConnectionId, vhost: &crate::name::Name, task: Task) {
+        match task {
+            Task::Publish(publish) => {
+                let (publish, targets) = *publish;
+                self.publish(to, connection, vhost, publish, targets);
+            }
+            Task::Atomic(tasks) => self.atomic(to, connection, vhost, tasks),
+            Task::Refused(error) => self.answer(to, Lsn(0), Err(error)),
+            Task::RefusedPublish(error) => self.refuse_publish(to, error),
+            Task::Request(request) => self.request(to, connection, vhost, request),
+        }
+    }
+
+    fn state(&self, queue: QueueId) -> &State {
+        if queue.0 & VOLATILE_BIT != 0 { &self.volatile } else { &self.durable }
+    }
+}

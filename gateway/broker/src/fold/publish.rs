@@ -1,0 +1,328 @@
+//! Publishing: where a routed message goes, in the moment of its turn.
+
+use framegate_storage::Lsn;
+
+use super::inbox::Task;
+use super::topics::Visible;
+use super::{AnswerTo, Core};
+use crate::definition::{QueueSpec, TopicSpec};
+use crate::error::{BrokerError, Kind};
+use crate::feed::Cursor;
+use crate::ids::{ConnectionId, Offset, QueueId};
+use crate::message::{Death, DeathReason, Envelope};
+use crate::metrics::Metrics;
+use crate::name::Name;
+use crate::record::{Body, Record};
+use crate::request::{Answer, Effect, Publish, Published, Reply, Request};
+use crate::routing::Targets;
+
+/// What became of a publish, and from when on it is safe.
+pub(super) struct Outcome {
+    published: Published,
+    gate: Lsn,
+}
+
+impl Core {
+    /// A publish in its turn.
+    pub(super) fn publish(
+        &mut self,
+        to: AnswerTo,
+        connection: ConnectionId,
+        vhost: &Name,
+        publish: Publish,
+        targets: Targets,
+    ) {
+        let (answer, mandatory) = (publish.answer, publish.mandatory);
+        if let Some(live) = self.connections.get_mut(&connection) {
+            live.publishes = true;
+        }
+        let returned = (mandatory && answer != Answer::Reply || mandatory)
+            .then(|| (publish.frame.clone(), self.envelope_of(&publish)));
+        match self.take_publish(connection, vhost, publish, targets) {
+            Ok(outcome) => {
+                if let (false, Some((frame, envelope)), AnswerTo::Request(connection, id)) =
+                    (outcome.published.routed, returned, to)
+                {
+                    let envelope = Box::new(envelope);
+                    self.effect(connection, Lsn(0), Effect::Returned { id, envelope, frame });
+                }
+                match (answer, to) {
+                    (Answer::Reply, _) => {
+                        self.answer(to, outcome.gate, Ok(Reply::Published(outcome.published)))
+                    }
+                    (Answer::Watermark, AnswerTo::Request(connection, id)) => {
+                        self.confirm(connection, id, outcome.gate)
+                    }
+                    _ => {}
+                }
+            }
+            Err(error) if answer == Answer::Watermark => self.refuse_publish(to, error),
+            Err(error) => self.answer(to, Lsn(0), Err(error)),
+        }
+    }
+
+    /// A publish with watermark is refused, in its order.
+    pub(super) fn refuse_publish(&mut self, to: AnswerTo, error: BrokerError) {
+        if let AnswerTo::Request(connection, id) = to {
+            self.effect(connection, Lsn(0), Effect::Refused { id, error });
+        }
+    }
+
+    fn envelope_of(&self, publish: &Publish) -> Envelope {
+        let now = self.now.wall_ms;
+        Envelope {
+            exchange: publish.exchange.clone(),
+            keys: publish.keys.clone(),
+            persistent: publish.persistent,
+            priority: publish.priority,
+            deliver_at_ms: if publish.delay_ms == 0 { 0 } else { now.saturating_add(publish.delay_ms) },
+            expires_at_ms: publish.ttl_ms.map_or(0, |ttl| now.saturating_add(ttl).max(1)),
+            time_ms: now,
+            dedup: publish.dedup,
+            publisher: publish.publisher.clone(),
+            attempts: 0,
+            deaths: Vec::new(),
+        }
+    }
+
+    fn take_publish(
+        &mut self,
+        connection: ConnectionId,
+        vhost: &Name,
+        publish: Publish,
+        mut targets: Targets,
+    ) -> Result<Outcome, BrokerError> {
+        if let Some(dedup) = &publish.dedup
+            && let Some(known) = self.durable.dedups.get(&dedup.key, self.now.wall_ms)
+        {
+            if known.content != dedup.content {
+                return Err(BrokerError::Conflict);
+            }
+            let cursor = known.offset.map(|_| self.cursor(known.lsn));
+            let published =
+                Published { queues: 0, offset: known.offset, cursor, duplicate: true, routed: true };
+            return Ok(Outcome { published, gate: known.lsn });
+        }
+        self.create_targets(connection, vhost, &publish, &mut targets)?;
+        Metrics::add(&self.shared.metrics.published, 1);
+        Metrics::add(&self.shared.metrics.published_bytes, publish.frame.as_bytes().len() as u64);
+        let envelope = self.envelope_of(&publish);
+        Ok(self.place(vhost, envelope, &publish.frame, None, &targets))
+    }
+
+    /// Makes the topic or queue that the publish names, when it asks for that.
+    fn create_targets(
+        &mut self,
+        connection: ConnectionId,
+        vhost: &Name,
+        publish: &Publish,
+        targets: &mut Targets,
+    ) -> Result<(), BrokerError> {
+        let Some(key) = publish.keys.first() else { return Ok(()) };
+        if publish.create_topic && targets.topic.is_none_or(|t| self.durable.topic(t).is_none()) {
+            targets.topic = Some(match self.editor.current().topic(vhost, key) {
+                Some(topic) => topic,
+                None => self
+                    .make_topic(vhost, TopicSpec { name: key.clone(), age_ms_max: None, bytes_max: None })?,
+            });
+        }
+        if publish.create_queue && targets.queues.is_empty() && targets.topic.is_none() {
+            let queue = match self.editor.current().queue(vhost, key) {
+                Some(queue) => queue,
+                None => {
+                    let spec = QueueSpec { name: key.clone(), durable: true, ..QueueSpec::default() };
+                    self.make_queue(connection, vhost, spec)?
+                }
+            };
+            targets.queues.push(queue);
+        }
+        Ok(())
+    }
+
+    /// Gives a message to its targets; those that are gone by now are passed over.
+    fn place(
+        &mut self,
+        vhost: &Name,
+        envelope: Envelope,
+        frame: &framegate_frame::Frame,
+        body: Option<Body>,
+        targets: &Targets,
+    ) -> Outcome {
+        let mut published = Published::default();
+        let mut gate = Lsn(0);
+        let mut body = body;
+        let len = u32::try_from(frame.as_bytes().len()).unwrap_or(u32::MAX);
+        for queue in &targets.queues {
+            if self.live.contains_key(queue) {
+                let (_, lsn, stands) = self.enqueue(*queue, envelope.clone(), Some(frame), body, len);
+                body = stands;
+                gate = gate.max(lsn);
+                published.queues += 1;
+            }
+        }
+        let topic = targets.topic.and_then(|id| Some((id, Offset(self.durable.topic(id)?.entries.next()))));
+        if let Some((topic, offset)) = topic {
+            let stands = body.unwrap_or(Body::Memory { len });
+            let mut kept = envelope.clone();
+            kept.persistent = true;
+            let record = Record::Append { topic, offset, envelope: kept, body: stands };
+            let (lsn, _) = self.log(record, Some(frame), true);
+            gate = gate.max(lsn);
+            published.offset = Some(offset);
+            published.cursor = Some(self.cursor(lsn));
+            let (vhost, topic, frame) = (vhost.clone(), Some((topic, offset, lsn)), frame.clone());
+            self.gated_feed.push_back(Visible { gate: lsn, vhost, topic, envelope, frame });
+        } else if !targets.watches.is_empty() {
+            // live only: in its turn behind what is not visible yet
+            let gate = if self.gated_feed.is_empty() { Lsn(0) } else { self.newest() };
+            let (vhost, frame) = (vhost.clone(), frame.clone());
+            self.gated_feed.push_back(Visible { gate, vhost, topic: None, envelope, frame });
+        }
+        published.routed = published.queues > 0 || topic.is_some() || !targets.watches.is_empty();
+        if !published.routed {
+            Metrics::add(&self.shared.metrics.unroutable, 1);
+        }
+        Outcome { published, gate }
+    }
+
+    /// The cursor of a position.
+    pub(super) fn cursor(&self, position: Lsn) -> Cursor {
+        Cursor { generation: self.claim.generation, position }
+    }
+
+    /// All of these or nothing: checked first, then done in one block.
+    pub(super) fn atomic(&mut self, to: AnswerTo, connection: ConnectionId, vhost: &Name, tasks: Vec<Task>) {
+        if let Some(error) = tasks.iter().find_map(|t| self.would_refuse(connection, t)) {
+            return self.answer(to, Lsn(0), Err(error));
+        }
+        let mut gate = Lsn(0);
+        let mut published = Vec::new();
+        for task in tasks {
+            match task {
+                Task::Publish(publish) => {
+                    let (publish, targets) = *publish;
+                    if let Ok(outcome) = self.take_publish(connection, vhost, publish, targets) {
+                        gate = gate.max(outcome.gate);
+                        published.push(outcome.published);
+                    }
+                }
+                Task::Request(request) => self.request(AnswerTo::Nobody, connection, vhost, request),
+                _ => {}
+            }
+        }
+        self.answer(to, gate, Ok(Reply::Atomic(published)));
+    }
+
+    fn would_refuse(&self, connection: ConnectionId, task: &Task) -> Option<BrokerError> {
+        match task {
+            Task::Refused(error) | Task::RefusedPublish(error) => Some(error.clone()),
+            Task::Publish(publish) => {
+                let dedup = publish.0.dedup.as_ref()?;
+                let known = self.durable.dedups.get(&dedup.key, self.now.wall_ms)?;
+                (known.content != dedup.content).then_some(BrokerError::Conflict)
+            }
+            Task::Request(Request::Settle(settle)) => self.check_lease(connection, &settle.lease).err(),
+            Task::Request(_) => None,
+            Task::Atomic(_) => Some(BrokerError::NotSupported { what: "an atomic request inside another" }),
+        }
+    }
+
+    /// Moves messages to the queue's dead-letter exchange, or drops them when it has none. They leave the queue in the
+    /// same block as the copies come in.
+    pub(super) fn dead_letter(&mut self, queue: QueueId, seqs: &crate::record::SeqSet, reason: DeathReason) {
+        let Some(state) = self.state(queue).queue(queue) else { return };
+        let (vhost, name) = (state.vhost.clone(), state.spec.name.clone());
+        let properties = &state.spec.properties;
+        let exchange = properties.dead_letter_exchange.clone();
+        let key = properties.dead_letter_key.clone();
+        if let Some(exchange) = exchange {
+            for seq in seqs.iter() {
+                let Some(state) = self.state(queue).queue(queue) else { break };
+                let (Some(mut envelope), Some(slot)) = (state.envelope(seq), state.slots.get(seq.0).copied())
+                else {
+                    continue;
+                };
+                bury(&mut envelope, &name, reason, self.now.wall_ms);
+                envelope.exchange = exchange.clone();
+                if let Some(key) = &key {
+                    envelope.keys = smallvec::smallvec![key.clone()];
+                }
+                envelope.attempts = 0;
+                let frame = self.live.get(&queue).and_then(|l| l.frames.get(&seq.0).cloned());
+                let body =
+                    slot.body().map(Body::At).or((slot.block == crate::state::OPEN_BLOCK).then(|| {
+                        let block = framegate_storage::Pos(slot.block);
+                        Body::At(framegate_storage::BodyRef { block, offset: slot.offset, len: slot.len })
+                    }));
+                self.rebury(&vhost, envelope, frame, body, slot.len, reason);
+                Metrics::add(&self.shared.metrics.dead_lettered, 1);
+            }
+        }
+        self.remove(queue, seqs);
+    }
+
+    /// Routes a dead letter and gives it to the queues that it reaches.
+    fn rebury(
+        &mut self,
+        vhost: &Name,
+        envelope: Envelope,
+        frame: Option<framegate_frame::Frame>,
+        body: Option<Body>,
+        len: u32,
+        reason: DeathReason,
+    ) {
+        let mut targets = Targets::default();
+        let headers = self.shared.headers.clone();
+        let read = |visit: &mut dyn FnMut(&str, crate::definition::HeaderValue<'_>)| {
+            if let Some(frame) = &frame {
+                headers.read(frame, visit);
+            }
+        };
+        let routed =
+            self.editor.current().route(vhost, &envelope.exchange, &envelope.keys, &read, &mut targets);
+        if routed.is_err() {
+            return;
+        }
+        let mut body = body;
+        for queue in targets.queues {
+            let Some(state) = self.state(queue).queue(queue) else { continue };
+            // it would go round and round without anybody touching it
+            let name = state.spec.name.clone();
+            let cycle = reason != DeathReason::Rejected
+                && envelope.deaths.iter().any(|d| d.queue == name && d.reason == reason)
+                && !envelope.deaths.iter().any(|d| d.reason == DeathReason::Rejected);
+            if cycle || !self.live.contains_key(&queue) {
+                continue;
+            }
+            let (_, _, stands) = self.enqueue(queue, envelope.clone(), frame.as_ref(), body, len);
+            body = stands;
+        }
+    }
+
+    /// `NotFound` for something in a vhost.
+    pub(super) fn missing(kind: Kind, name: &Name, vhost: &Name) -> BrokerError {
+        BrokerError::NotFound { kind, name: name.clone(), vhost: vhost.clone() }
+    }
+}
+
+/// Writes a death into the history: the newest first, one entry for each queue and reason.
+fn bury(envelope: &mut Envelope, queue: &Name, reason: DeathReason, now_ms: u64) {
+    let known = envelope.deaths.iter().position(|d| d.queue == *queue && d.reason == reason);
+    let mut death = match known {
+        Some(at) => envelope.deaths.remove(at),
+        None => Death {
+            queue: queue.clone(),
+            reason,
+            exchange: envelope.exchange.clone(),
+            keys: envelope.keys.clone(),
+            count: 0,
+            time_ms: now_ms,
+            ttl_ms: None,
+        },
+    };
+    death.count += 1;
+    envelope.deaths.insert(0, death);
+    envelope.deaths.truncate(crate::limits::DEATHS_MAX);
+    envelope.expires_at_ms = 0;
+    envelope.deliver_at_ms = 0;
+}

@@ -1,0 +1,169 @@
+//! The start: the log is folded into a state, and the volatile side is built around it in one pass.
+
+use std::sync::{Arc, Weak};
+
+use framegate_storage::{Claim, Lsn, Pos, ShardStore};
+
+use super::effects::detached;
+use super::live::{IdMap, QueueLive};
+use super::{Core, DETACHED, Now, ReaderPool};
+use crate::broker::{Shared, StartError};
+use crate::feed::{Hub, RingBudget};
+use crate::name::Name;
+use crate::record::{Encoder, Reader, Record};
+use crate::routing::TopologyEditor;
+use crate::state::{At, State};
+
+/// Record bytes read at a time.
+const READ_BYTES: usize = 4 * 1024 * 1024;
+
+/// Folds the whole log.
+///
+/// # Errors
+/// The store's error, or a record that this version does not understand.
+pub(crate) fn replay(store: &dyn ShardStore, claim: &Claim) -> Result<(State, u64), StartError> {
+    let mut state = State::default();
+    let mut from = Pos(0);
+    let mut time_ms = 0;
+    loop {
+        let blocks = store.read(claim.shard, from, READ_BYTES)?;
+        let Some(last) = blocks.last() else { return Ok((state, time_ms)) };
+        from = store.next_pos(claim.shard, last.pos)?;
+        for block in blocks {
+            time_ms = block.time_ms;
+            let mut reader = Reader::new(&block.records);
+            let mut lsn = block.first.0;
+            loop {
+                let next = reader.next(&state).map_err(|e| StartError::Record { lsn, detail: e.0 })?;
+                let Some(record) = next else { break };
+                if let Some(record) = record {
+                    state.apply(record, At { lsn: Lsn(lsn), block: block.pos.0, logged: true });
+                }
+                lsn += 1;
+            }
+            if lsn != block.first.0 + u64::from(block.count) {
+                let detail =
+                    format!("the block says {} records, it has {}", block.count, lsn - block.first.0);
+                return Err(StartError::Record { lsn, detail });
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Builds the core around a state. The first thing that it logs is the start.
+    pub(crate) fn new(
+        state: State,
+        claim: Claim,
+        store: Arc<dyn ShardStore>,
+        shared: Arc<Shared>,
+        now: Now,
+    ) -> Result<Self, StartError> {
+        let mut editor = TopologyEditor::new(&shared.vhosts);
+        let mut live = IdMap::default();
+        for ((vhost, _), spec) in &state.exchanges {
+            editor.declare_exchange(vhost, spec.clone());
+        }
+        for queue in state.queues() {
+            editor.add_queue(&queue.vhost, queue.spec.name.clone(), queue.id);
+            live.insert(queue.id, QueueLive::new(queue.slots.first(), queue.delivered, None));
+        }
+        for topic in state.topics() {
+            editor.add_topic(&topic.vhost, topic.spec.name.clone(), topic.id);
+        }
+        for (vhost, binding) in &state.bindings {
+            editor.bind(vhost, binding);
+        }
+        let weak: Weak<Shared> = Arc::downgrade(&shared);
+        let reader = ReaderPool::start(&store, claim.shard, &weak)?;
+        let durable_to = Lsn(claim.next.0 - 1);
+        let mut connections = IdMap::default();
+        connections
+            .insert(DETACHED, detached(shared.vhosts.first().cloned().unwrap_or(Name::from_static("/"))));
+        let mut core = Self {
+            durable: state,
+            volatile: State::default(),
+            live,
+            connections,
+            editor,
+            store,
+            claim,
+            reader,
+            now,
+            encoder: Encoder::default(),
+            first: claim.next,
+            sync: false,
+            placed: Vec::new(),
+            permits: Vec::new(),
+            in_flight: Default::default(),
+            durable_to,
+            failed: false,
+            touched: Vec::new(),
+            gated: Default::default(),
+            calls: IdMap::default(),
+            next_call: 0,
+            gated_calls: Default::default(),
+            applied: Vec::new(),
+            dirty: Vec::new(),
+            waiters: IdMap::default(),
+            next_waiter: 0,
+            tokens: IdMap::default(),
+            cache: Default::default(),
+            gated_visible: Default::default(),
+            delivered: Default::default(),
+            delivered_mark_ms: 0,
+            work: Default::default(),
+            timers: Default::default(),
+            next_holder: 0,
+            watches: Default::default(),
+            rings: Arc::new(RingBudget::default()),
+            hub: Hub::start()?,
+            gated_feed: Default::default(),
+            visible_to: durable_to,
+            woken: Vec::new(),
+            topic_idle_since: Default::default(),
+            shared,
+        };
+        core.log(Record::Start { clean: claim.clean }, None, true);
+        core.reset_cursors();
+        core.start_sweeping();
+        core.publish_topology();
+        Ok(core)
+    }
+
+    /// Puts the ready cursors where the slots begin, after an unclean stop moved the numbers.
+    fn reset_cursors(&mut self) {
+        let gated = self.store.caps().shared;
+        for queue in self.durable.queues() {
+            if let Some(live) = self.live.get_mut(&queue.id) {
+                live.cursor = queue.slots.first();
+                if gated || queue.spec.properties.deliver_durable {
+                    live.visible = queue.slots.next().saturating_sub(1);
+                }
+            }
+        }
+    }
+
+    /// Makes definitions visible to publishers.
+    pub(super) fn publish_topology(&mut self) {
+        if let Some(topology) = self.editor.publish() {
+            self.shared.topology.store(topology);
+        }
+    }
+
+    /// Notes how far queues have been delivered, at most once a second.
+    pub(super) fn mark_delivered(&mut self) {
+        const MARK_MS: u64 = 1000;
+        if self.delivered.is_empty() || self.now.mono_ms < self.delivered_mark_ms + MARK_MS {
+            return;
+        }
+        self.delivered_mark_ms = self.now.mono_ms;
+        for queue in std::mem::take(&mut self.delivered) {
+            let upto = self.live.get(&queue).map_or(0, |l| l.cursor.saturating_sub(1));
+            let known = self.durable.queue(queue).is_some_and(|q| upto > q.delivered);
+            if known && queue.0 & crate::state::VOLATILE_BIT == 0 {
+                self.log(Record::Delivered { queue, upto: crate::ids::Seq(upto) }, None, false);
+            }
+        }
+    }
+}

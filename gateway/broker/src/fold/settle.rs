@@ -1,0 +1,208 @@
+//! Settling leased messages: by position or token, all or nothing.
+
+use framegate_storage::Lsn;
+
+use super::{AnswerTo, Core, timers::Timer};
+use crate::error::BrokerError;
+use crate::ids::{ConnectionId, ConsumerId, QueueId, Seq};
+use crate::limits::UNDELIVERABLE_MAX;
+use crate::message::DeathReason;
+use crate::metrics::Metrics;
+use crate::record::SeqSet;
+use crate::request::{Lease, Outcome, Reply, Settle};
+
+impl Core {
+    /// Whose messages a lease names: connection, consumer, sequence numbers.
+    pub(super) fn check_lease(
+        &self,
+        connection: ConnectionId,
+        lease: &Lease,
+    ) -> Result<(ConnectionId, ConsumerId, Vec<Seq>), BrokerError> {
+        match lease {
+            Lease::Positions(consumer, seqs) => {
+                let holder = self.connections.get(&connection).and_then(|c| c.consumers.get(consumer));
+                let holder = holder.ok_or(BrokerError::UnknownDelivery)?;
+                if !seqs.iter().all(|seq| holder.held.contains_key(&seq.0)) {
+                    return Err(BrokerError::UnknownDelivery);
+                }
+                Ok((connection, *consumer, seqs.clone()))
+            }
+            Lease::Token(token) => {
+                let (id, consumer, seq) =
+                    self.tokens.get(token).copied().ok_or(BrokerError::UnknownDelivery)?;
+                Ok((id, consumer, vec![Seq(seq)]))
+            }
+        }
+    }
+
+    /// A settlement in its turn.
+    pub(super) fn settle(&mut self, to: AnswerTo, connection: ConnectionId, settle: Settle) {
+        let (id, consumer, seqs) = match self.check_lease(connection, &settle.lease) {
+            Ok(found) => found,
+            Err(error) => return self.answer(to, Lsn(0), Err(error)),
+        };
+        let count = seqs.len() as u64;
+        if let Outcome::Extend { lease_ms } = settle.outcome {
+            self.extend(id, consumer, &seqs, lease_ms);
+        } else if let Some((queue, seqs)) = self.release(id, consumer, seqs) {
+            match settle.outcome {
+                Outcome::Ack => {
+                    Metrics::add(&self.shared.metrics.acked, seqs.len());
+                    self.remove(queue, &seqs);
+                }
+                Outcome::Reject => {
+                    Metrics::add(&self.shared.metrics.rejected, seqs.len());
+                    self.dead_letter(queue, &seqs, DeathReason::Rejected);
+                }
+                Outcome::Requeue { delay_ms: 0 } => self.return_to_queue(queue, &seqs, true),
+                Outcome::Requeue { delay_ms } => self.return_later(queue, &seqs, delay_ms),
+                Outcome::Undeliverable => self.undeliverable(queue, &seqs),
+                Outcome::Extend { .. } => {}
+            }
+            self.wake_consumer(id, consumer);
+            self.forget_empty_holder(id, consumer);
+        }
+        if settle.answer {
+            self.answer(to, Lsn(0), Ok(Reply::Settled { count }));
+        }
+    }
+
+    /// Ends leases: the messages are neither leased nor ready until the caller says what they are.
+    fn release(
+        &mut self,
+        id: ConnectionId,
+        consumer: ConsumerId,
+        seqs: Vec<Seq>,
+    ) -> Option<(QueueId, SeqSet)> {
+        let connection = self.connections.get_mut(&id)?;
+        let holder = connection.consumers.get_mut(&consumer)?;
+        let mut released = 0_u32;
+        for seq in &seqs {
+            if let Some(held) = holder.held.remove(&seq.0) {
+                released += 1;
+                if let Some(token) = held.token {
+                    self.tokens.remove(&token);
+                }
+            }
+        }
+        let queue = holder.queue;
+        let pool = holder.pool;
+        if let Some(pool) = pool.and_then(|p| connection.pools.get_mut(&p)) {
+            pool.used = pool.used.saturating_sub(released);
+        }
+        if let Some(live) = self.live.get_mut(&queue) {
+            live.held -= u64::from(released);
+            live.leased -= u64::from(released);
+        }
+        if let Some(pool) = pool {
+            self.wake_pool(id, pool);
+        }
+        Some((queue, SeqSet::from_unsorted(seqs)))
+    }
+
+    fn extend(&mut self, id: ConnectionId, consumer: ConsumerId, seqs: &[Seq], lease_ms: u64) {
+        let deadline = self.now.mono_ms.saturating_add(lease_ms).max(1);
+        let holder = self.connections.get_mut(&id).and_then(|c| c.consumers.get_mut(&consumer));
+        let Some(holder) = holder else { return };
+        for seq in seqs {
+            if let Some(held) = holder.held.get_mut(&seq.0) {
+                held.deadline_ms = deadline;
+                self.timers.add(deadline, Timer::Lease(id, consumer, seq.0));
+            }
+        }
+    }
+
+    /// A lease ran out: the message returns to its place.
+    pub(super) fn expire_lease(&mut self, id: ConnectionId, consumer: ConsumerId, seq: u64) {
+        let holder = self.connections.get(&id).and_then(|c| c.consumers.get(&consumer));
+        let due = holder
+            .and_then(|c| c.held.get(&seq))
+            .is_some_and(|h| h.deadline_ms != 0 && h.deadline_ms <= self.now.mono_ms);
+        if !due {
+            return;
+        }
+        if let Some((queue, seqs)) = self.release(id, consumer, vec![Seq(seq)]) {
+            self.return_to_queue(queue, &seqs, true);
+            self.wake_consumer(id, consumer);
+            self.forget_empty_holder(id, consumer);
+        }
+    }
+
+    /// Messages are ready again at their old places. `counted`: a delivery of them failed.
+    pub(super) fn return_to_queue(&mut self, queue: QueueId, seqs: &SeqSet, counted: bool) {
+        if counted {
+            self.count_return(queue, seqs);
+            Metrics::add(&self.shared.metrics.requeued, seqs.len());
+        }
+        let there: Vec<u64> = {
+            let state = self.state(queue).queue(queue);
+            seqs.iter().map(|s| s.0).filter(|s| state.is_some_and(|q| q.slots.get(*s).is_some())).collect()
+        };
+        if let Some(live) = self.live.get_mut(&queue) {
+            live.returned.extend(there);
+        }
+        self.mark_dirty(queue);
+    }
+
+    fn return_later(&mut self, queue: QueueId, seqs: &SeqSet, delay_ms: u64) {
+        self.count_return(queue, seqs);
+        Metrics::add(&self.shared.metrics.requeued, seqs.len());
+        let due = self.now.mono_ms.saturating_add(delay_ms);
+        for seq in seqs.iter() {
+            self.timers.add(due, Timer::Requeue(queue, seq.0));
+        }
+        if let Some(live) = self.live.get_mut(&queue) {
+            live.held += seqs.len();
+        }
+    }
+
+    /// A requeue delay has passed.
+    pub(super) fn requeue_due(&mut self, queue: QueueId, seq: u64) {
+        if let Some(live) = self.live.get_mut(&queue) {
+            live.held = live.held.saturating_sub(1);
+            self.return_to_queue(queue, &SeqSet::one(Seq(seq)), false);
+        }
+    }
+
+    /// A consumer's protocol could not carry these: back to their places, or dead after the third time.
+    fn undeliverable(&mut self, queue: QueueId, seqs: &SeqSet) {
+        let (mut again, mut dead) = (SeqSet::default(), SeqSet::default());
+        for seq in seqs.iter() {
+            let Some(live) = self.live.get_mut(&queue) else { return };
+            let times = live.undeliverable.entry(seq.0).or_default();
+            *times += 1;
+            if *times >= UNDELIVERABLE_MAX {
+                live.undeliverable.remove(&seq.0);
+                dead.push(seq);
+            } else {
+                again.push(seq);
+            }
+        }
+        if !dead.is_empty() {
+            self.dead_letter(queue, &dead, DeathReason::Undeliverable);
+        }
+        if !again.is_empty() {
+            self.return_to_queue(queue, &again, true);
+        }
+    }
+
+    /// Requeues everything that a connection, or one of its consumers, holds.
+    pub(super) fn recover(&mut self, to: AnswerTo, id: ConnectionId, consumer: Option<ConsumerId>) {
+        let Some(connection) = self.connections.get(&id) else { return };
+        let holders: Vec<(ConsumerId, Vec<Seq>)> = connection
+            .consumers
+            .iter()
+            .filter(|(c, _)| consumer.is_none_or(|only| only == **c))
+            .map(|(c, live)| (*c, live.held.keys().map(|s| Seq(*s)).collect()))
+            .collect();
+        let count = holders.iter().map(|(_, held)| held.len() as u64).sum();
+        self.answer(to, Lsn(0), Ok(Reply::Settled { count }));
+        for (consumer, held) in holders {
+            if let Some((queue, seqs)) = self.release(id, consumer, held) {
+                self.return_to_queue(queue, &seqs, true);
+                self.wake_consumer(id, consumer);
+                self.forget_empty_holder(id, consumer);
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The fold's thread: takes what waits, reads the clock once a pass, blocks on its inbox and on nothing else.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use framegate_storage::BlockFlags;
+use tokio::sync::oneshot;
+
+use super::inbox::Inbox;
+use super::{Core, Now};
+use crate::broker::Shared;
+use crate::limits::{PASS_BYTES_MAX, PASS_REQUESTS_MAX};
+use crate::record::Record;
+
+/// Longest sleep without a timer.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// Starts the thread.
+///
+/// # Errors
+/// It could not be started.
+pub(crate) fn spawn(
+    core: Core,
+    inbox: Receiver<Inbox>,
+    shared: Arc<Shared>,
+) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("fold".to_owned()).spawn(move || run(core, &inbox, &shared))
+}
+
+/// The system's clocks.
+pub(crate) struct Clock {
+    started: Instant,
+}
+
+impl Clock {
+    /// Monotonic time counts from here.
+    pub(crate) fn start() -> Self {
+        Self { started: Instant::now() }
+    }
+
+    /// Both times.
+    pub(crate) fn now(&self) -> Now {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+        Now { wall_ms: ms(wall), mono_ms: ms(self.started.elapsed()) }
+    }
+}
+
+fn run(mut core: Core, inbox: &Receiver<Inbox>, shared: &Arc<Shared>) {
+    let clock = Clock::start();
+    core.end_pass();
+    loop {
+        let first = match next(&core, inbox, &clock) {
+            Next::Message(message) => Some(message),
+            Next::Due => None,
+            Next::Ended => return,
+        };
+        let now = clock.now();
+        let mut stop = None;
+        let mut taken = 0;
+        let mut message = first;
+        while let Some(some) = message.take() {
+            taken += match &some {
+                Inbox::Batch(batch) => batch.tasks.len(),
+                _ => 1,
+            };
+            if let Inbox::Stop(reply) = some {
+                stop = Some(reply);
+                break;
+            }
+            core.take(some, now);
+            if taken >= PASS_REQUESTS_MAX || core.open_bytes() >= PASS_BYTES_MAX {
+                break;
+            }
+            message = inbox.try_recv().ok();
+        }
+        core.timer(now);
+        core.end_pass();
+        if let Some(reply) = stop {
+            return end(core, inbox, &clock, reply, shared);
+        }
+    }
+}
+
+enum Next {
+    Message(Inbox),
+    Due,
+    Ended,
+}
+
+fn next(core: &Core, inbox: &Receiver<Inbox>, clock: &Clock) -> Next {
+    if core.has_more() {
+        return inbox.try_recv().map_or(Next::Due, Next::Message);
+    }
+    let until = core.next_timer().map(|due| Duration::from_millis(due.saturating_sub(clock.now().mono_ms)));
+    match inbox.recv_timeout(until.unwrap_or(IDLE)) {
+        Ok(message) => Next::Message(message),
+        Err(RecvTimeoutError::Timeout) => Next::Due,
+        Err(RecvTimeoutError::Disconnected) => Next::Ended,
+    }
+}
+
+/// The last block, marked as the end of a clean log; then everything that it promised leaves.
+fn end(
+    mut core: Core,
+    inbox: &Receiver<Inbox>,
+    clock: &Clock,
+    reply: oneshot::Sender<()>,
+    shared: &Arc<Shared>,
+) {
+    let last = core.finish();
+    while !core.is_settled(last) {
+        match inbox.recv() {
+            Ok(message @ Inbox::Report(_)) => {
+                core.take(message, clock.now());
+                core.end_pass();
+            }
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    core.close_feeds();
+    drop(core);
+    shared.ended();
+    let _ = reply.send(());
+}
+
+impl Core {
+    /// Record bytes of the open block.
+    pub(crate) fn open_bytes(&self) -> usize {
+        self.encoder.len()
+    }
+
+    /// Closes the log with its last block; gives its position.
+    fn finish(&mut self) -> framegate_storage::Lsn {
+        self.log(Record::Tick, None, true);
+        if !self.failed {
+            self.close_block(BlockFlags { clean_shutdown: true });
+        }
+        framegate_storage::Lsn(self.first.0 - 1)
+    }
+
+    fn is_settled(&self, last: framegate_storage::Lsn) -> bool {
+        self.failed || self.durable_to >= last
+    }
+
+    fn close_feeds(&mut self) {
+        for watch in self.watches.values() {
+            watch.close();
+        }
+    }
+}

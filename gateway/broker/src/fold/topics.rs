@@ -1,0 +1,273 @@
+//! Topics: what becomes visible to subscribers, where a subscription starts, what is read back, what is no longer kept.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+use framegate_frame::Frame;
+use framegate_storage::Lsn;
+use tokio::sync::oneshot;
+
+use super::inbox::Inbox;
+use super::reader::PageJob;
+use super::{Core, timers::Timer};
+use crate::definition::TopicSpec;
+use crate::error::BrokerError;
+use crate::feed::{Cursor, FeedEvent, From, Page, Parts, Start, Subscribe, Watch};
+use crate::ids::{Offset, TopicId, WatchId};
+use crate::message::{Envelope, Origin};
+use crate::metrics::Metrics;
+use crate::name::Name;
+use crate::record::Record;
+
+/// How often topics are looked at for events that are no longer kept.
+const SWEEP_MS: u64 = 1000;
+
+/// An event that subscribers see when the log is durable up to its gate.
+pub(super) struct Visible {
+    pub(super) gate: Lsn,
+    pub(super) vhost: Name,
+    /// Topic, offset and position, when a topic keeps it.
+    pub(super) topic: Option<(TopicId, Offset, Lsn)>,
+    pub(super) envelope: Envelope,
+    pub(super) frame: Frame,
+}
+
+impl Core {
+    /// Shows subscribers what has become durable, in order.
+    pub(super) fn show_feed(&mut self) {
+        let upto = self.durable_to;
+        while let Some(visible) = self.gated_feed.pop_front_if(|v| v.gate <= upto) {
+            let Visible { vhost, topic, envelope, frame, .. } = visible;
+            if let Some((_, _, lsn)) = topic {
+                self.visible_to = lsn;
+            }
+            // by the topology of now: a watch that came since the publish was routed sees it too
+            let mut watches = smallvec::SmallVec::new();
+            self.editor.current().watches(&vhost, envelope.key(), &mut watches);
+            if watches.is_empty() {
+                continue;
+            }
+            let (id, seq) = topic.map_or((0, self.visible_to.0), |(id, offset, _)| (id.0, offset.0));
+            let key = envelope.keys.first().cloned().unwrap_or_default();
+            let origin = Origin { vhost, name: key.clone(), id, seq };
+            let kept = topic.map(|(id, offset, _)| (id, offset));
+            let event =
+                Arc::new(FeedEvent::new(key, kept, self.cursor(self.visible_to), envelope, frame, origin));
+            for id in watches {
+                if let Some(watch) = self.watches.get(&id) {
+                    watch.push([Arc::clone(&event)]);
+                    Metrics::add(&self.shared.metrics.feed_events, 1);
+                    if !self.woken.iter().any(|w| w.id() == id) {
+                        self.woken.push(Arc::clone(watch));
+                    }
+                }
+            }
+        }
+        for watch in self.woken.drain(..) {
+            self.hub.wake(&watch);
+        }
+    }
+
+    /// A subscription starts: exact topics exist, its watch is there, its start is found.
+    pub(super) fn subscribe(
+        &mut self,
+        vhost: &Name,
+        what: Subscribe,
+        reply: oneshot::Sender<Result<Parts, BrokerError>>,
+    ) {
+        if self.failed {
+            let _ = reply.send(Err(BrokerError::StorageFailed));
+            return;
+        }
+        for pattern in what.patterns.iter().filter(|p| !p.contains(['*', '#'])) {
+            if self.editor.current().topic(vhost, pattern).is_some() {
+                continue;
+            }
+            let spec = TopicSpec { name: pattern.clone(), age_ms_max: None, bytes_max: None };
+            if let Err(error) = self.make_topic(vhost, spec) {
+                let _ = reply.send(Err(error));
+                return;
+            }
+        }
+        let (id, new) = self.editor.add_watch(vhost, &what.patterns);
+        if new {
+            self.watches.insert(id, Watch::new(id, self.visible_to, &self.rings));
+        }
+        let Some(watch) = self.watches.get(&id).map(Arc::clone) else { return };
+        let (start, lost) = self.start_of(id, what.from);
+        let shared = Arc::clone(&self.shared);
+        shared.subscribed(1);
+        let ended = Box::new(move |id| {
+            shared.subscribed(-1);
+            shared.send(Inbox::Unwatch(id));
+        });
+        let replay = self.shared.replay();
+        let parts = Parts { watch, replay, start, lost, generation: self.claim.generation, ended };
+        // dropping the parts of a caller that is gone would leave the watch: `ended` is not called then
+        if reply.send(Ok(parts)).is_err() {
+            self.shared.subscribed(-1);
+            self.unwatch(id);
+        }
+    }
+
+    /// Where a subscription starts, and what it must be told first.
+    fn start_of(&self, watch: WatchId, from: From) -> (Start, Option<(Option<String>, Cursor)>) {
+        let topics = self.editor.topics_of(watch);
+        let states = || topics.iter().filter_map(|(_, id)| self.durable.topic(*id));
+        let gone_to = states().map(|t| t.gone_to).max().unwrap_or(Lsn(0));
+        // the position right before the first event from an offset on
+        let before = |first: fn(&crate::state::TopicState, u64) -> u64, argument: u64| {
+            let position = |t: &crate::state::TopicState| {
+                let offset = first(t, argument);
+                t.entries.at_or_after(offset).map_or(self.visible_to.0, |(_, e)| e.lsn - 1)
+            };
+            Lsn(states().map(position).min().unwrap_or(self.visible_to.0).min(self.visible_to.0))
+        };
+        match from {
+            From::Latest => (Start::Live, None),
+            From::Earliest => (Start::After(gone_to_start(gone_to)), None),
+            From::Time(time_ms) => (Start::After(before(|t, at| t.since(at), time_ms)), None),
+            From::Offset(offset) => (Start::After(before(|t, at| at.max(t.entries.first()), offset.0)), None),
+            From::Last(count) => (Start::After(self.before_last(&topics, count)), None),
+            From::After(text) => match text.parse::<Cursor>() {
+                Ok(cursor)
+                    if cursor.generation == self.claim.generation
+                        && cursor.position >= gone_to
+                        && cursor.position <= self.visible_to =>
+                {
+                    (Start::After(cursor.position), None)
+                }
+                _ => {
+                    let start = gone_to_start(gone_to);
+                    (Start::After(start), Some((Some(text), self.cursor(start))))
+                }
+            },
+        }
+    }
+
+    /// The position before the last so many events of some topics.
+    fn before_last(&self, topics: &[(Name, TopicId)], count: u32) -> Lsn {
+        let mut newest = BinaryHeap::new();
+        for (_, id) in topics {
+            let Some(topic) = self.durable.topic(*id) else { continue };
+            let first = topic.entries.next().saturating_sub(count.into()).max(topic.entries.first());
+            for offset in first..topic.entries.next() {
+                let entry = topic.entries.get(offset).filter(|e| e.lsn <= self.visible_to.0);
+                newest.extend(entry.map(|e| Reverse(e.lsn)));
+                if newest.len() > count as usize {
+                    newest.pop();
+                }
+            }
+        }
+        newest.peek().map_or(self.visible_to, |lsn| Lsn(lsn.0 - 1))
+    }
+
+    /// A subscription ended; the last one takes the watch with it.
+    pub(super) fn unwatch(&mut self, id: WatchId) {
+        if self.editor.remove_watch(id)
+            && let Some(watch) = self.watches.remove(&id)
+        {
+            watch.close();
+        }
+    }
+
+    /// Finds the events of a page and has them read.
+    pub(super) fn page(
+        &mut self,
+        watch: WatchId,
+        after: Lsn,
+        events_max: usize,
+        bytes_max: usize,
+        reply: oneshot::Sender<Result<Page, BrokerError>>,
+    ) {
+        let topics = self.editor.topics_of(watch);
+        let mut gone_to = None;
+        let mut heads = BinaryHeap::new();
+        for (_, id) in &topics {
+            let Some(topic) = self.durable.topic(*id) else { continue };
+            if topic.gone_to > after {
+                gone_to = gone_to.max(Some(topic.gone_to));
+            }
+            if let Some((offset, entry)) = topic.entries.at_or_after(topic.after(after)) {
+                heads.push(Reverse((entry.lsn, *id, offset)));
+            }
+        }
+        let mut job = PageJob { events: Vec::new(), complete_to: self.visible_to.max(after), gone_to, reply };
+        let mut bytes = 0;
+        while let Some(Reverse((lsn, id, offset))) = heads.pop() {
+            if lsn > self.visible_to.0 {
+                break;
+            }
+            if job.events.len() >= events_max.max(1) || bytes >= bytes_max {
+                job.complete_to = Lsn(lsn - 1);
+                break;
+            }
+            let Some(topic) = self.durable.topic(id) else { continue };
+            let Some(entry) = topic.entries.get(offset) else { continue };
+            bytes += entry.len as usize;
+            let name = topic.spec.name.clone();
+            let origin = Origin { vhost: topic.vhost.clone(), name: name.clone(), id: id.0, seq: offset };
+            let envelope = topic.envelope(Offset(offset));
+            let key = envelope.keys.first().cloned().unwrap_or(name);
+            let kept = Some((id, Offset(offset)));
+            job.events.push((entry.body(), key, kept, self.cursor(Lsn(lsn)), envelope, origin));
+            if let Some((next, entry)) = topic.entries.at_or_after(offset + 1) {
+                heads.push(Reverse((entry.lsn, id, next)));
+            }
+        }
+        self.reader.page(job);
+    }
+
+    /// Looks for events that are no longer kept and topics that nobody needs, a slice of them.
+    pub(super) fn sweep_topics(&mut self) {
+        self.timers.add(self.now.mono_ms + SWEEP_MS, Timer::Sweep);
+        let limits = &self.shared.limits;
+        let (mut retain, mut idle) = (Vec::new(), Vec::new());
+        let mut empty = BTreeMap::new();
+        for topic in self.durable.topics() {
+            let age = topic.spec.age_ms_max.unwrap_or(limits.topic_age_ms_max);
+            let bytes_max = topic.spec.bytes_max.unwrap_or(limits.topic_bytes_max);
+            let oldest = self.now.wall_ms.saturating_sub(age);
+            let mut bytes = topic.bytes;
+            let mut first = topic.entries.first();
+            for (offset, entry) in topic.entries.iter().take(crate::limits::SLICE_MESSAGES_MAX) {
+                if entry.time_ms >= oldest && bytes <= bytes_max {
+                    break;
+                }
+                bytes -= u64::from(entry.len);
+                first = offset + 1;
+            }
+            if first > topic.entries.first() {
+                retain.push((topic.id, first));
+            }
+            let unused = topic.bytes == 0
+                && topic.entries.first() == topic.entries.next()
+                && self.editor.subscribers(&topic.vhost, &topic.spec.name) == 0;
+            if unused {
+                let since = self.topic_idle_since.get(&topic.id).copied().unwrap_or(self.now.mono_ms);
+                empty.insert(topic.id, since);
+                if self.now.mono_ms.saturating_sub(since) >= limits.topic_idle_ms {
+                    idle.push(topic.id);
+                }
+            }
+        }
+        self.topic_idle_since = empty;
+        for (topic, first) in retain {
+            self.log(Record::Retain { topic, first: Offset(first) }, None, false);
+        }
+        for topic in idle {
+            self.drop_topic(topic);
+        }
+    }
+
+    /// Begins to look at topics.
+    pub(super) fn start_sweeping(&mut self) {
+        self.timers.add(SWEEP_MS, Timer::Sweep);
+    }
+}
+
+/// The earliest that is kept stands right after what is gone.
+fn gone_to_start(gone_to: Lsn) -> Lsn {
+    gone_to
+}

@@ -1,0 +1,177 @@
+//! Records: what the fold decided, as it stands in the log. Encoding and decoding; no state.
+//!
+//! ```text
+//! record   = kind u8, flags u8, length varint, content
+//! flags    : bit 7 = may be skipped by a version that does not know the kind; the others belong to the kind
+//! integers : varint; text = length varint + UTF-8; an optional field stands behind a flag bit
+//! ENQUEUE      queue, [seq], [route], [extras], frame bytes to the end
+//! ENQUEUE_REF  queue, [seq], [route], [extras], block, offset, length
+//! ACK          queue, runs: (gap, length) pairs over ascending sequence numbers
+//! ```
+//! The layouts of the envelope are drawn in `envelope.rs`, those of definitions in `definition.rs`.
+
+mod decode;
+mod definition;
+mod encode;
+mod envelope;
+mod kind;
+mod seqs;
+
+use framegate_storage::BodyRef;
+
+pub(crate) use decode::{Expected, Reader};
+pub(crate) use encode::Encoder;
+pub(crate) use kind::RecordKind;
+pub(crate) use seqs::SeqSet;
+
+use crate::definition::{BindingSpec, ExchangeSpec, QueueSpec, TopicSpec};
+use crate::ids::{Offset, QueueId, Seq, TopicId};
+use crate::message::Envelope;
+use crate::name::Name;
+
+/// One decision. Applying it needs nothing but the state and this.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Record {
+    /// A message stands in a queue from now on.
+    Enqueue {
+        /// The queue.
+        queue: QueueId,
+        /// Its place.
+        seq: Seq,
+        /// What the broker knows.
+        envelope: Envelope,
+        /// Where its frame is.
+        body: Body,
+    },
+    /// These messages are gone: acked, expired, purged, rejected, moved.
+    Ack {
+        /// The queue.
+        queue: QueueId,
+        /// Which.
+        seqs: SeqSet,
+    },
+    /// A delivery of these messages failed or they were returned: one more attempt each.
+    Return {
+        /// The queue.
+        queue: QueueId,
+        /// Which.
+        seqs: SeqSet,
+    },
+    /// Everything up to here may have been seen by a consumer.
+    Delivered {
+        /// The queue.
+        queue: QueueId,
+        /// Newest sequence number that was delivered.
+        upto: Seq,
+    },
+    /// An event stands in a topic from now on.
+    Append {
+        /// The topic.
+        topic: TopicId,
+        /// Its place.
+        offset: Offset,
+        /// What the broker knows.
+        envelope: Envelope,
+        /// Where its frame is.
+        body: Body,
+    },
+    /// Events below this offset are no longer kept.
+    Retain {
+        /// The topic.
+        topic: TopicId,
+        /// First offset that is kept.
+        first: Offset,
+    },
+    /// A queue exists.
+    DefineQueue {
+        /// Its id.
+        id: QueueId,
+        /// Where.
+        vhost: Name,
+        /// What it is.
+        spec: Box<QueueSpec>,
+    },
+    /// A queue with its messages and bindings is gone.
+    DeleteQueue {
+        /// Its id.
+        id: QueueId,
+    },
+    /// An exchange exists.
+    DefineExchange {
+        /// Where.
+        vhost: Name,
+        /// What it is.
+        spec: ExchangeSpec,
+    },
+    /// An exchange with its bindings is gone.
+    DeleteExchange {
+        /// Where.
+        vhost: Name,
+        /// Its name.
+        name: Name,
+    },
+    /// A binding exists.
+    Bind {
+        /// Where.
+        vhost: Name,
+        /// What it is.
+        binding: BindingSpec,
+    },
+    /// A binding is gone.
+    Unbind {
+        /// Where.
+        vhost: Name,
+        /// What it was.
+        binding: BindingSpec,
+    },
+    /// A topic exists.
+    DefineTopic {
+        /// Its id.
+        id: TopicId,
+        /// Where.
+        vhost: Name,
+        /// What it is.
+        spec: TopicSpec,
+    },
+    /// A topic with its events is gone.
+    DeleteTopic {
+        /// Its id.
+        id: TopicId,
+    },
+    /// The broker started; after an unclean stop sequence numbers jump.
+    Start {
+        /// The log ended with a clean stop.
+        clean: bool,
+    },
+    /// Nothing happened; covers the last group.
+    Tick,
+}
+
+/// Where the frame of a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Body {
+    /// In the record itself; the span is known once the record stands in a block.
+    Here {
+        /// Offset of the frame in the block's record bytes.
+        offset: u32,
+        /// Length in bytes.
+        len: u32,
+    },
+    /// Written before.
+    At(BodyRef),
+    /// In memory only: a transient message, or one of a volatile queue.
+    Memory {
+        /// Length in bytes.
+        len: u32,
+    },
+}
+
+impl Body {
+    /// Frame bytes.
+    pub(crate) fn len(self) -> u32 {
+        match self {
+            Self::Here { len, .. } | Self::Memory { len } => len,
+            Self::At(body) => body.len,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Where one message goes. Filled by routing, read by the fold.
+
+use smallvec::SmallVec;
+
+use super::seen::Seen;
+use crate::ids::{QueueId, TopicId, WatchId};
+
+/// Queues, topic and live subscriptions that get a message; each at most once. Queues stand in the order in which the
+/// bindings that led to them were made, exchange by exchange.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Targets {
+    /// Queues that get a copy.
+    pub(crate) queues: SmallVec<[QueueId; 4]>,
+    /// Topic that keeps it.
+    pub(crate) topic: Option<TopicId>,
+    /// Live subscriptions that see it.
+    pub(crate) watches: SmallVec<[WatchId; 2]>,
+    /// Look-ups and comparisons that it took.
+    pub(crate) comparisons: u64,
+}
+
+impl Targets {
+    /// Nobody gets it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queues.is_empty() && self.topic.is_none() && self.watches.is_empty()
+    }
+
+    /// Ready for the next message; keeps its buffers.
+    pub(crate) fn clear(&mut self) {
+        self.queues.clear();
+        self.topic = None;
+        self.watches.clear();
+        self.comparisons = 0;
+    }
+
+    /// Leaves the first of each queue and watch.
+    pub(super) fn dedup(&mut self) {
+        if self.queues.len() > 1 {
+            let mut seen = Seen::default();
+            self.queues.retain(|id| seen.first(id.0 as usize));
+        }
+        if self.watches.len() > 1 {
+            let mut seen = Seen::default();
+            self.watches.retain(|id| seen.first(id.0 as usize));
+        }
+    }
+}

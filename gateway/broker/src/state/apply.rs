@@ -1,0 +1,124 @@
+//! The one place where state changes. Never refuses: what cannot be applied (a queue that is gone) has no effect.
+
+use framegate_storage::Lsn;
+
+use super::{QueueState, State, TopicEntry, TopicState, index};
+use crate::definition::BindTarget;
+use crate::ids::QueueId;
+use crate::limits::SEQ_STEP_AFTER_CRASH;
+use crate::record::{Body, Record};
+
+/// Where a record stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At {
+    /// Its position in the log; 0 for records that are not logged.
+    pub(crate) lsn: Lsn,
+    /// The block it stands in, or `OPEN_BLOCK`, or `NO_BLOCK`.
+    pub(crate) block: u64,
+    /// A reader of the log will see it.
+    pub(crate) logged: bool,
+}
+
+impl State {
+    /// Applies one record.
+    pub(crate) fn apply(&mut self, record: Record, at: At) {
+        match record {
+            Record::Enqueue { queue, seq, envelope, body } => {
+                if let Some(dedup) = envelope.dedup.filter(|_| at.logged) {
+                    self.dedups.put(&dedup, at.lsn, None, envelope.time_ms);
+                }
+                if let Some(queue) = self.queue_mut(queue) {
+                    queue.enqueue(seq, envelope, body, at.block, at.logged);
+                }
+            }
+            Record::Ack { queue, seqs } => {
+                if let Some(queue) = self.queue_mut(queue) {
+                    for seq in seqs.iter() {
+                        queue.remove(seq);
+                    }
+                }
+            }
+            Record::Return { queue, seqs } => {
+                if let Some(queue) = self.queue_mut(queue) {
+                    for seq in seqs.iter() {
+                        if let Some(slot) = queue.slots.get_mut(seq.0) {
+                            slot.attempts = slot.attempts.saturating_add(1);
+                        }
+                    }
+                }
+            }
+            Record::Delivered { queue, upto } => {
+                if let Some(queue) = self.queue_mut(queue) {
+                    queue.delivered = queue.delivered.max(upto.0);
+                }
+            }
+            Record::Append { topic, offset, envelope, body } => {
+                if let Some(dedup) = envelope.dedup {
+                    self.dedups.put(&dedup, at.lsn, Some(offset), envelope.time_ms);
+                }
+                let (block, start) = match body {
+                    Body::Here { offset, .. } => (at.block, offset),
+                    Body::At(at) => (at.block.0, at.offset),
+                    Body::Memory { .. } => return,
+                };
+                let time_ms = envelope.time_ms;
+                let entry = TopicEntry { lsn: at.lsn.0, block, time_ms, offset: start, len: body.len() };
+                if let Some(topic) = self.topics.get_mut(index(topic.0)).and_then(Option::as_deref_mut) {
+                    topic.append(offset, entry, envelope);
+                }
+            }
+            Record::Retain { topic, first } => {
+                if let Some(topic) = self.topics.get_mut(index(topic.0)).and_then(Option::as_deref_mut) {
+                    topic.retain(first);
+                }
+            }
+            Record::DefineQueue { id, vhost, spec } => {
+                put_at(&mut self.queues, id.0, Some(Box::new(QueueState::new(id, vhost, *spec))));
+            }
+            Record::DeleteQueue { id } => self.delete_queue(id),
+            Record::DefineExchange { vhost, spec } => {
+                self.exchanges.insert((vhost, spec.name.clone()), spec);
+            }
+            Record::DeleteExchange { vhost, name } => {
+                self.exchanges.remove(&(vhost.clone(), name.clone()));
+                let target = BindTarget::Exchange(name.clone());
+                self.bindings.retain(|(v, b)| *v != vhost || (b.exchange != name && b.target != target));
+            }
+            Record::Bind { vhost, binding } => {
+                if !self.bindings.iter().any(|(v, b)| *v == vhost && *b == binding) {
+                    self.bindings.push((vhost, binding));
+                }
+            }
+            Record::Unbind { vhost, binding } => self.bindings.retain(|(v, b)| *v != vhost || *b != binding),
+            Record::DefineTopic { id, vhost, spec } => {
+                put_at(&mut self.topics, id.0, Some(Box::new(TopicState::new(id, vhost, spec))));
+            }
+            Record::DeleteTopic { id } => put_at(&mut self.topics, id.0, None),
+            Record::Start { clean } => {
+                if !clean {
+                    for queue in self.queues.iter_mut().flatten() {
+                        let next = queue.slots.next().div_ceil(SEQ_STEP_AFTER_CRASH) * SEQ_STEP_AFTER_CRASH;
+                        queue.slots.skip_to(next);
+                        queue.next_logged = next;
+                    }
+                }
+            }
+            Record::Tick => {}
+        }
+    }
+
+    fn delete_queue(&mut self, id: QueueId) {
+        if let Some(queue) = self.queues.get_mut(index(id.0)).and_then(Option::take) {
+            let target = BindTarget::Queue(queue.spec.name.clone());
+            self.bindings.retain(|(v, b)| *v != queue.vhost || b.target != target);
+        }
+    }
+}
+
+fn put_at<T>(table: &mut Vec<Option<T>>, id: u32, value: Option<T>) {
+    let at = index(id);
+    if table.len() <= at {
+        table.resize_with(at + 1, || None);
+    }
+    table[at] = value;
+}

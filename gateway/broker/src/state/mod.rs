@@ -1,0 +1,115 @@
+//! State: what the log says. A fold of records that never refuses and reads nothing but itself and the record, so that
+//! the same log gives the same state on any machine. Consumers, leases and clocks are elsewhere.
+
+mod apply;
+mod dedup;
+mod hash;
+mod pages;
+mod queue;
+mod topic;
+
+use std::collections::BTreeMap;
+
+pub(crate) use apply::At;
+pub(crate) use dedup::Dedups;
+pub(crate) use queue::{NO_BLOCK, OPEN_BLOCK, QueueState};
+pub(crate) use topic::{TopicEntry, TopicState};
+
+use crate::definition::{BindingSpec, ExchangeSpec};
+use crate::ids::{QueueId, TopicId};
+use crate::name::Name;
+use crate::record::Expected;
+
+/// Bit of a queue id that marks volatile queues.
+pub(crate) const VOLATILE_BIT: u32 = 1 << 23;
+
+/// Durable definitions, messages and topics; or, in a second one, those of volatile queues.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    queues: Vec<Option<Box<QueueState>>>,
+    topics: Vec<Option<Box<TopicState>>>,
+    /// By vhost and name.
+    pub(crate) exchanges: BTreeMap<(Name, Name), ExchangeSpec>,
+    /// In the order in which they were made.
+    pub(crate) bindings: Vec<(Name, BindingSpec)>,
+    /// Publishes that are remembered.
+    pub(crate) dedups: Dedups,
+}
+
+impl State {
+    /// A queue.
+    pub(crate) fn queue(&self, id: QueueId) -> Option<&QueueState> {
+        self.queues.get(index(id.0))?.as_deref()
+    }
+
+    /// A queue, to change.
+    pub(crate) fn queue_mut(&mut self, id: QueueId) -> Option<&mut QueueState> {
+        self.queues.get_mut(index(id.0))?.as_deref_mut()
+    }
+
+    /// Every queue.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &QueueState> {
+        self.queues.iter().flatten().map(|q| &**q)
+    }
+
+    /// Number that the next queue gets; numbers are never reused while the log remembers them.
+    pub(crate) fn next_queue(&self) -> u32 {
+        u32::try_from(self.queues.len()).unwrap_or(u32::MAX)
+    }
+
+    /// A topic.
+    pub(crate) fn topic(&self, id: TopicId) -> Option<&TopicState> {
+        self.topics.get(index(id.0))?.as_deref()
+    }
+
+    /// Every topic.
+    pub(crate) fn topics(&self) -> impl Iterator<Item = &TopicState> {
+        self.topics.iter().flatten().map(|t| &**t)
+    }
+
+    /// Number that the next topic gets.
+    pub(crate) fn next_topic(&self) -> u32 {
+        u32::try_from(self.topics.len()).unwrap_or(u32::MAX)
+    }
+
+    /// After a snapshot of ids: sets a body's block once the block's position is known.
+    pub(crate) fn set_block(&mut self, at: Placed, block: framegate_storage::Pos) {
+        match at {
+            Placed::Queue(id, seq) => {
+                if let Some(slot) = self.queue_mut(id).and_then(|q| q.slots.get_mut(seq.0)) {
+                    slot.block = block.0;
+                }
+            }
+            Placed::Topic(id, offset) => {
+                let topic = self.topics.get_mut(index(id.0)).and_then(|t| t.as_deref_mut());
+                if let Some(entry) = topic.and_then(|t| t.entries.get_mut(offset.0)) {
+                    entry.block = block.0;
+                }
+            }
+        }
+    }
+}
+
+/// Something whose body stands in the open block.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Placed {
+    /// A message.
+    Queue(QueueId, crate::ids::Seq),
+    /// An event.
+    Topic(TopicId, crate::ids::Offset),
+}
+
+impl Expected for State {
+    fn queue(&self, id: QueueId) -> Option<(u64, Name)> {
+        State::queue(self, id).map(|q| (q.next_logged, q.spec.name.clone()))
+    }
+
+    fn topic(&self, id: TopicId) -> Option<(u64, Name)> {
+        State::topic(self, id).map(|t| (t.entries.next(), t.spec.name.clone()))
+    }
+}
+
+/// Place of an id in its table: without shard and volatile bit.
+pub(crate) fn index(id: u32) -> usize {
+    (id & (VOLATILE_BIT - 1)) as usize
+}

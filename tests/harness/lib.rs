@@ -1,0 +1,12 @@
+//! Starts the binary, talks to it with clients that share no code with the server's codecs, kills it.
+
+pub mod gateway;
+pub mod http;
+pub mod messagex;
+pub mod peers;
+pub mod sse;
+pub mod wait;
+pub mod websocket;
+
+pub use gateway::{Gateway, Options};
+pub use wait::wait_until;

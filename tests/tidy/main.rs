@@ -1,0 +1,6 @@
+//! The architecture as tests: import direction, dependency rights, one version of each crate, licences, the list of
+//! plugins, file headers and words that must not appear.
+
+mod crates;
+mod sources;
+mod workspace;

@@ -1,0 +1,16 @@
+//! The whole binary over real sockets. One test binary, so that it links once.
+
+mod backpressure;
+mod cloudevents;
+mod command_line;
+mod compliance;
+mod coverage;
+mod hostile;
+mod matrix;
+mod messagex;
+mod recovery;
+mod semantics;
+mod shutdown;
+mod sse;
+mod toy;
+mod websocket;
