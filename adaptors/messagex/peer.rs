@@ -27,6 +27,8 @@ fn messagex_publish(gateway: &Gateway, topic: &str, sample: &Sample) {
         "properties": {"messageId": sample.id, "type": sample.kind, "contentType": sample.content_type},
     });
     match (sample.value(), std::str::from_utf8(&sample.data)) {
+        // a string is its own bytes, so a JSON string travels with its quotes
+        (Some(Value::String(_)), Ok(text)) => payload["body"] = json!(text),
         (Some(value), _) => payload["body"] = value,
         (None, Ok(text)) => payload["body"] = json!(text),
         (None, Err(_)) => {
@@ -48,7 +50,9 @@ impl Consumer for MessageXConsumer {
         let body = &delivery["body"];
         let data = match (body, delivery["encoding"].as_str()) {
             (Value::String(text), Some("base64")) => STANDARD.decode(text).expect("base64"),
-            (Value::String(text), None) if !text_is_json(&delivery) => text.clone().into_bytes(),
+            (Value::String(text), None) if !text_is_json(&delivery) || serde_json::from_str::<Value>(text).is_ok() => {
+                text.clone().into_bytes()
+            }
             _ => body.to_string().into_bytes(),
         };
         let id = delivery["messageId"].as_str().unwrap_or_default().to_owned();

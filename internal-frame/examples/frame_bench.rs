@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use bytes::Bytes;
-use framegate_frame::{Event, Frame, FrameBuilder, FrameHead, FrameKind, Limits, Private};
+use framegate_frame::{Event, Extensions, Frame, FrameBuilder, FrameHead, FrameKind, Limits, Private};
 
 const BATCHES: usize = 41;
 const BATCH_ITERATIONS: u64 = 20_000;
@@ -109,6 +109,18 @@ fn paths<'a>(
             black_box(frame).attrs().map(|(name, value)| name.len() + value.len()).sum::<usize>()
         }),
         path("event_view", move || Event::from_frame(black_box(frame)).map(|event| event.id.map(str::len))),
+        path("event_build", move || {
+            let [_, id, source, kind, .., ttl, correlation, key] = black_box(ATTRS);
+            Event {
+                id: Some(id.1),
+                source: Some(source.1),
+                event_type: Some(kind.1),
+                extensions: Extensions::from(&[ttl, correlation, key][..]),
+                data,
+                ..Event::default()
+            }
+            .to_frame(&limits)
+        }),
         path("event_to_frame", move || Event::from_frame(black_box(frame))?.to_frame(&limits)),
         path("clone", move || black_box(frame).clone()),
     ]

@@ -9,7 +9,7 @@ use crate::head::FrameHead;
 use crate::kind::FrameKind;
 use crate::limits::Limits;
 use crate::names::{
-    DATACONTENTTYPE, DATASCHEMA, FRAMEWORK, ID, SOURCE, SPECVERSION, SUBJECT, TIME, TYPE, is_framework,
+    DATACONTENTTYPE, DATASCHEMA, FRAMEWORK, ID, SOURCE, SPECVERSION, SUBJECT, TIME, TYPE, framework_rank,
 };
 use crate::private::Private;
 
@@ -91,10 +91,15 @@ impl<'a> Event<'a> {
             (TIME, self.time),
         ];
         let context = context.into_iter().filter_map(|(name, value)| value.map(|value| (name, value)));
-        let framework = FRAMEWORK
+        let sorted = self.extensions.clone().map(|(name, _)| framework_rank(name)).is_sorted();
+        let framework = if sorted { &[][..] } else { &FRAMEWORK };
+        let framework = framework
             .iter()
             .flat_map(|&framework| self.extensions.clone().filter(move |&(name, _)| name == framework));
-        let others = self.extensions.clone().filter(|&(name, _)| !is_framework(name));
+        let others = self
+            .extensions
+            .clone()
+            .filter(move |&(name, _)| sorted || framework_rank(name) == FRAMEWORK.len());
         let head = FrameHead::new(FrameKind::Event).private(self.private);
         FrameBuilder::new(head, context.chain(framework).chain(others), data_bytes, limits)
     }

@@ -8,7 +8,7 @@ use crate::attrs::{Attrs, text};
 use crate::kind::{Flags, FrameKind};
 use crate::layout::{HEADER_BYTES, Header, RawAttribute};
 use crate::names::PRIVATE_PREFIX;
-use crate::unique::{NameIndex, find_first, find_last};
+use crate::unique::NameIndex;
 
 /// A message inside framegate: an immutable buffer of bytes that were checked once, read through views.
 ///
@@ -55,18 +55,12 @@ impl Frame {
     /// The value of an attribute, or `None` if there is none of this name. Of duplicates the last one counts. An
     /// empty value is not an absent one.
     ///
-    /// Stops at the first match if parse has seen that no name stands twice, and does not look at all if the
-    /// frame's name filter excludes the name; else it goes through all attributes. It does not rely on the
-    /// canonical order, since frames of other implementations have other orders.
+    /// Parse leaves a filter and hints, so that most lookups of absent names look at nothing and most others at one
+    /// attribute. If parse has seen that no name stands twice, the first match is the answer, else the search goes
+    /// on to the end. It does not rely on the canonical order: frames of other implementations have other orders.
     #[inline]
     pub fn attr(&self, name: &str) -> Option<&str> {
-        let name = name.as_bytes();
-        if !self.names.may_contain(name) {
-            return None;
-        }
-        let area = self.area();
-        let value = if self.names.unique() { find_first(area, name) } else { find_last(area, name) };
-        value.map(text)
+        self.names.find(self.area(), name.as_bytes()).map(text)
     }
 
     /// All attributes in wire order, duplicates and the private one included.

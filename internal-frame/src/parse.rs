@@ -49,12 +49,14 @@ fn check(bytes: &[u8], limits: &Limits) -> Result<(Header, NameIndex), FrameErro
 }
 
 /// Checks that `area` is exactly `count` attributes. If all of it is ASCII, length fields included, so are the
-/// names and values, and one vectorised test has validated them all; otherwise each is validated on its own.
+/// names and values, and one vectorised test has validated them all; if it is UTF-8, they must start and end between
+/// characters; otherwise (a length byte above 127) each is validated on its own.
 #[inline]
 fn check_attributes(area: &[u8], count: u16, limits: &Limits) -> Result<NameIndex, FrameError> {
     let (name_bytes_max, value_bytes_max) = (limits.name_bytes(), limits.value_bytes());
     let public = matches!(limits.names, NameRule::Public);
     let ascii = area.is_ascii();
+    let whole = if ascii { None } else { std::str::from_utf8(area).ok() };
     let mut scan = NameScan::new();
     let mut rest = area;
     for _ in 0..count {
@@ -70,8 +72,8 @@ fn check_attributes(area: &[u8], count: u16, limits: &Limits) -> Result<NameInde
             return Err(FrameError::ValueLength { offset, have: value.len(), max: value_bytes_max });
         }
         if !ascii {
-            check_text(name, offset + 2)?;
-            check_text(value, offset + 6 + name.len())?;
+            check_text(whole, area, start + 2, name.len())?;
+            check_text(whole, area, start + 6 + name.len(), value.len())?;
         }
         let fresh = scan.add(area.get(..start).unwrap_or_default(), name);
         if public && name.is_empty() {
@@ -95,11 +97,13 @@ fn check_attributes(area: &[u8], count: u16, limits: &Limits) -> Result<NameInde
 }
 
 #[inline]
-fn check_text(bytes: &[u8], offset: usize) -> Result<(), FrameError> {
-    match std::str::from_utf8(bytes) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(FrameError::Utf8 { offset }),
-    }
+fn check_text(whole: Option<&str>, area: &[u8], start: usize, bytes: usize) -> Result<(), FrameError> {
+    let piece = start..start + bytes;
+    let is_text = match whole {
+        Some(whole) => whole.get(piece).is_some(),
+        None => area.get(piece).is_some_and(|bytes| std::str::from_utf8(bytes).is_ok()),
+    };
+    if is_text { Ok(()) } else { Err(FrameError::Utf8 { offset: HEADER_BYTES + start }) }
 }
 
 #[cfg(test)]

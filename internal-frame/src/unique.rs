@@ -1,11 +1,13 @@
-//! Which names an attribute area holds, and whether each stands there once. Never allocates; bounded work.
+//! Which names an attribute area holds, where to start looking for one, and whether each stands there once. Never
+//! allocates; bounded work.
 //!
-//! While the attributes are walked, a 64-bit filter takes one bit per name. A bit that is already set means "maybe
-//! seen": the name is then compared with the attributes before it, but only among the first [`PAIRWISE`] (at most
-//! 496 comparisons in all). With more attributes than that, the question is put off; public ingest then answers it
-//! by sorting the names' offsets in a table on the stack (4 KiB, at most 1024 entries: about 10,000 comparisons,
-//! also in the worst case), trusted reads leave it open, and lookups go through all attributes as if there were
-//! duplicates. So hostile names cost a constant more, never a square.
+//! While the attributes are walked, each name sets one bit of a 64-bit filter, and the first name of every four bits
+//! leaves its offset as a hint, so that a lookup seldom walks. A bit that is already set means "maybe seen": the
+//! name is then compared with attributes before it, but only among the first [`PAIRWISE`] (at most 496 comparisons
+//! in all). With more attributes than that, the question is put off; public ingest then answers it by sorting the
+//! names' offsets in a table on the stack (4 KiB, at most 1024 entries: about 10,000 comparisons, also in the worst
+//! case), trusted reads leave it open, and lookups go on to the end as if there were duplicates. So hostile names
+//! cost a constant more, never a square.
 
 use crate::layout::RawAttribute;
 use crate::limits::ATTRIBUTES_CEILING;
@@ -13,23 +15,35 @@ use crate::limits::ATTRIBUTES_CEILING;
 /// Attributes up to which a suspected duplicate is looked for at once, by comparing.
 const PAIRWISE: u16 = 32;
 
+/// Hints of a frame; each covers four bits of the filter.
+const HINTS: usize = 16;
+
+/// A hint that no name has left.
+const NO_HINT: u16 = u16::MAX;
+
 /// What is known about the names of a frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NameIndex {
     filter: u64,
+    hints: [u16; HINTS],
     unique: bool,
 }
 
 impl NameIndex {
-    /// False if no attribute has this name.
-    #[inline(always)]
-    pub(crate) fn may_contain(&self, name: &[u8]) -> bool {
-        self.filter & filter_bit(name) != 0
+    /// The value of an attribute in the area that this is the index of. Of duplicates the last one counts.
+    #[inline]
+    pub(crate) fn find<'a>(&self, area: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+        let hash = hash(name);
+        if self.filter & 1 << hash == 0 {
+            return None;
+        }
+        let from = self.hints[hint_of(hash)].into();
+        if self.unique { find_first(area, from, name) } else { find_last(area, from, name) }
     }
 
-    /// Whether no name is known to stand twice, so that the first match is the last one too.
-    #[inline(always)]
-    pub(crate) fn unique(&self) -> bool {
+    /// Whether no name can stand twice.
+    #[cfg(test)]
+    fn unique(&self) -> bool {
         self.unique
     }
 }
@@ -38,33 +52,46 @@ impl NameIndex {
 #[derive(Debug)]
 pub(crate) struct NameScan {
     filter: u64,
+    hints: [u16; HINTS],
+    last_hint: u16,
     seen: u16,
     duplicate: bool,
     undecided: bool,
 }
 
 impl NameScan {
+    #[inline]
     pub(crate) fn new() -> Self {
-        Self { filter: 0, seen: 0, duplicate: false, undecided: false }
+        let hints = [NO_HINT; HINTS];
+        Self { filter: 0, hints, last_hint: 0, seen: 0, duplicate: false, undecided: false }
     }
 
     /// Adds a name; `before` are the bytes of all attributes before it. False if it is certainly a duplicate.
     #[inline(always)]
     pub(crate) fn add(&mut self, before: &[u8], name: &[u8]) -> bool {
-        let bit = filter_bit(name);
-        let fresh = self.filter & bit == 0 || self.look_back(before, name);
-        self.filter |= bit;
+        let hash = hash(name);
+        // Beyond 64 KiB the hint is the last attribute that a hint can name: too early, but never too late.
+        if before.len() < usize::from(NO_HINT) {
+            self.last_hint = before.len() as u16;
+        }
+        let hint = &mut self.hints[hint_of(hash)];
+        if *hint == NO_HINT {
+            *hint = self.last_hint;
+        }
+        let from = usize::from(*hint);
+        let fresh = self.filter & 1 << hash == 0 || self.look_back(before, from, name);
+        self.filter |= 1 << hash;
         self.seen += 1;
         fresh
     }
 
     #[inline(never)]
-    fn look_back(&mut self, before: &[u8], name: &[u8]) -> bool {
+    fn look_back(&mut self, before: &[u8], from: usize, name: &[u8]) -> bool {
         if self.seen >= PAIRWISE {
             self.undecided = true;
             return true;
         }
-        let duplicate = find_first(before, name).is_some();
+        let duplicate = find_first(before, from, name).is_some();
         self.duplicate |= duplicate;
         !duplicate
     }
@@ -72,7 +99,8 @@ impl NameScan {
     /// The result for trusted bytes.
     #[inline]
     pub(crate) fn finish(&self) -> NameIndex {
-        NameIndex { filter: self.filter, unique: !self.duplicate && !self.undecided }
+        let unique = !self.duplicate && !self.undecided;
+        NameIndex { filter: self.filter, hints: self.hints, unique }
     }
 
     /// The result if all names are different.
@@ -86,14 +114,14 @@ impl NameScan {
         {
             return Err(offset);
         }
-        Ok(NameIndex { filter: self.filter, unique: true })
+        Ok(NameIndex { unique: true, ..self.finish() })
     }
 }
 
-/// The value of the first attribute of this name.
+/// The value of the first attribute of this name, from the attribute at `from` on.
 #[inline(always)]
-pub(crate) fn find_first<'a>(area: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let mut rest = area;
+fn find_first<'a>(area: &'a [u8], from: usize, name: &[u8]) -> Option<&'a [u8]> {
+    let mut rest = area.get(from..)?;
     while let Some(attribute) = RawAttribute::split(rest) {
         if attribute.name == name {
             return Some(attribute.value);
@@ -103,9 +131,9 @@ pub(crate) fn find_first<'a>(area: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     None
 }
 
-/// The value of the last attribute of this name.
-pub(crate) fn find_last<'a>(area: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let (mut rest, mut found) = (area, None);
+/// The value of the last attribute of this name, from the attribute at `from` on.
+fn find_last<'a>(area: &'a [u8], from: usize, name: &[u8]) -> Option<&'a [u8]> {
+    let (mut rest, mut found) = (area.get(from..)?, None);
     while let Some(attribute) = RawAttribute::split(rest) {
         if attribute.name == name {
             found = Some(attribute.value);
@@ -115,15 +143,20 @@ pub(crate) fn find_last<'a>(area: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     found
 }
 
-/// One of 64 bits for a name, from its length and its first, middle and last byte.
+/// A number below 64 for a name, from its length and its first, middle and last byte.
 #[inline(always)]
-fn filter_bit(name: &[u8]) -> u64 {
+fn hash(name: &[u8]) -> u32 {
     let (Some(&first), Some(&middle), Some(&last)) = (name.first(), name.get(name.len() / 2), name.last())
     else {
-        return 1;
+        return 0;
     };
     let key = u64::from(first) | u64::from(middle) << 8 | u64::from(last) << 16 | (name.len() as u64) << 24;
-    1 << (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
+    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as u32
+}
+
+#[inline(always)]
+fn hint_of(hash: u32) -> usize {
+    hash as usize / 4 % HINTS
 }
 
 /// The offset of an attribute whose name stands in `area` twice. Looks at the first 1024 attributes, which is all
@@ -179,15 +212,20 @@ mod tests {
     #[test]
     fn few_names_are_told_apart_even_when_their_bits_collide() {
         let names = ["a1b2c", "a2b1c", "a3b3c", "a4b4c"];
-        let (scan, _) = scan(names);
+        let (scan, area) = scan(names);
         assert!(scan.finish().unique());
-        assert!(names.iter().all(|name| scan.finish().may_contain(name.as_bytes())));
+        assert!(names.iter().all(|name| scan.finish().find(&area, name.as_bytes()).is_some()));
     }
 
     #[test]
-    fn filter_never_denies_a_name_that_is_there() {
-        let names: Vec<String> = (0..64).map(|i| "x".repeat(i)).collect();
-        let (scan, _) = scan(names.iter().map(String::as_str));
-        assert!(names.iter().all(|name| scan.finish().may_contain(name.as_bytes())));
+    fn filter_and_hints_never_hide_a_name_that_is_there() {
+        for length in [1, 700, 9_000] {
+            let names: Vec<String> = (0..200).map(|i| format!("{i:0length$}")).collect();
+            let (scan, area) = scan(names.iter().map(String::as_str));
+            assert!(names.iter().all(|name| scan.finish().find(&area, name.as_bytes()).is_some()));
+            assert_eq!(scan.finish().find(&area, b"200"), None);
+            let index = scan.finish_unique(&area).unwrap();
+            assert!(names.iter().all(|name| index.find(&area, name.as_bytes()).is_some()));
+        }
     }
 }

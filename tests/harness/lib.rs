@@ -1,5 +1,8 @@
 //! Starts the binary, talks to it with clients that share no code with the server's codecs, kills it.
 
+// linked for its registry: which protocols there are
+use framegate as _;
+
 pub mod gateway;
 pub mod http;
 pub mod messagex;

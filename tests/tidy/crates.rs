@@ -74,7 +74,7 @@ const RIGHTS: &[(&str, &[&str])] = &[
     ("hyper", &["framegate"]),
     ("hyper-util", &["framegate"]),
     ("tower", &["framegate"]),
-    ("tungstenite", &["framegate-tests"]),
+    ("tungstenite", &["framegate-adaptor-api", "framegate-tests"]),
     ("rmp-serde", &[]),
     ("clap", &["framegate"]),
     ("toml", &["framegate"]),

@@ -54,8 +54,8 @@ fn while_the_disk_is_blocked_acks_and_cancels_complete_and_a_dead_consumers_leas
         (gateway.metric("framegate_admission_bytes") > 8.0 * 1024.0 * 1024.0).then_some(())
     });
 
-    worker.ack(&held[0]);
     worker.ok("CANCEL", json!({"consumerTag": tag}));
+    worker.ack(&held[0]);
     drop(victim);
     let mut heir = MessageX::connect(&address);
     heir.consume("work", 10);

@@ -76,7 +76,7 @@ fn a_wrong_command_gets_a_suggestion() {
 #[test]
 fn check_prints_the_effective_configuration_without_secrets() {
     let dir = tempfile::tempdir().expect("folder");
-    let text = "[[auth.users]]\nname = \"ann\"\npassword = \"hunter2\"\n";
+    let text = "[[auth.users]]\nname = \"ann\"\npassword = \"hunter2\"\ntags = [\"monitoring\"]\n";
     std::fs::write(dir.path().join("c.toml"), text).expect("config");
     let (code, out, err) = run(&["--config", "c.toml", "--check"], &[], dir.path());
     assert_eq!(code, Some(0), "{err}");

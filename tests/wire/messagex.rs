@@ -51,7 +51,8 @@ fn queue_commands() {
     let generated = c.ok("QUEUE_DECLARE", json!({"name": "", "exclusive": true}));
     assert!(generated["name"].as_str().expect("name").starts_with("mx.gen-"));
     let mut other = connect(&gateway);
-    assert_eq!(other.fails("QUEUE_GET", json!({"name": generated["name"]})), "RESOURCE_LOCKED");
+    let passive = json!({"name": generated["name"], "passive": true});
+    assert_eq!(other.fails("QUEUE_DECLARE", passive), "RESOURCE_LOCKED");
     c.publish("q", &json!(1));
     for name in ["QUEUE_GET", "QUEUE_INFO"] {
         let info = c.ok(name, json!({"name": "q"}));

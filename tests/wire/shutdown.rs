@@ -58,6 +58,7 @@ fn a_full_disk_holds_publishers_and_lets_them_go_on_when_there_is_room() {
     let faults = format!("full-when={}", switch.display());
     let gateway = Gateway::start_with(Options::default().env("FRAMEGATE_FAULTS", &faults));
     let mut x = MessageX::connect(&gateway.address("messagex"));
+    x.ok("AUTH", json!({"username": "guest", "password": "guest", "returnEvents": true}));
     x.declare("q");
     x.publish("q", &json!(1));
     fs::write(&switch, "").expect("switch");
@@ -66,7 +67,9 @@ fn a_full_disk_holds_publishers_and_lets_them_go_on_when_there_is_room() {
     other.consume("q", 10);
     let d = other.delivery();
     other.ack(&d);
+    assert_eq!(x.event()["event"], "CONNECTION_BLOCKED");
     fs::remove_file(&switch).expect("switch");
+    assert_eq!(x.event()["event"], "CONNECTION_UNBLOCKED");
     assert!(x.try_response(&id).expect("connection stays").is_ok());
     let gateway = gateway.kill_and_restart();
     let mut x = MessageX::connect(&gateway.address("messagex"));

@@ -85,6 +85,26 @@ pub struct WebSocketRequest {
     pub origin: Option<String>,
 }
 
+/// Counters that a protocol keeps beside the broker's and the drivers'; they only grow.
+pub struct CounterPlugin {
+    /// Registry name of the protocol.
+    pub name: &'static str,
+    /// Every counter with its name, in a fixed order.
+    pub read: fn() -> Vec<(&'static str, u64)>,
+}
+
+/// Counters of every protocol that keeps some: (protocol, counter, value).
+#[must_use]
+pub fn counters() -> Vec<(&'static str, &'static str, u64)> {
+    let mut all: Vec<_> = inventory::iter::<CounterPlugin>
+        .into_iter()
+        .flat_map(|plugin| (plugin.read)().into_iter().map(|(name, value)| (plugin.name, name, value)))
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+inventory::collect!(CounterPlugin);
 inventory::collect!(AdaptorPlugin);
 inventory::collect!(ProtocolPlugin);
 

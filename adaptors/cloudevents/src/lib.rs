@@ -33,4 +33,3 @@ mod settings;
 mod ws;
 
 pub use adaptor::CloudEventsAdaptor;
-pub use metrics::{Counters, counters};

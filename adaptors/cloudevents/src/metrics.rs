@@ -4,21 +4,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters since the start.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// Events encoded for streams: once per event and output format, however many subscribers.
-    pub sse_encoded: AtomicU64,
+    pub(crate) sse_encoded: AtomicU64,
     /// Events encoded for WebSockets: once per event, however many subscribers.
-    pub ws_encoded: AtomicU64,
+    pub(crate) ws_encoded: AtomicU64,
     /// Events handed to subscribers of topics.
-    pub delivered: AtomicU64,
+    pub(crate) delivered: AtomicU64,
     /// Events that were skipped because CloudEvents cannot carry them.
-    pub undeliverable: AtomicU64,
+    pub(crate) undeliverable: AtomicU64,
     /// Attributes left out on the way out because CloudEvents has no legal form for them.
-    pub dropped_attributes: AtomicU64,
+    pub(crate) dropped_attributes: AtomicU64,
     /// `source` or `dataschema` values with characters outside ASCII.
-    pub iri_values: AtomicU64,
+    pub(crate) iri_values: AtomicU64,
     /// `ce-datacontenttype` headers that were ignored.
-    pub ignored_headers: AtomicU64,
+    pub(crate) ignored_headers: AtomicU64,
 }
 
 /// The counters of this process.
@@ -39,7 +39,7 @@ impl Counters {
 
     /// Every counter with its name, in a fixed order.
     #[must_use]
-    pub fn snapshot(&self) -> [(&'static str, u64); 7] {
+    pub(crate) fn snapshot(&self) -> [(&'static str, u64); 7] {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
             ("sse_encoded", read(&self.sse_encoded)),
@@ -55,6 +55,6 @@ impl Counters {
 
 /// The counters of this protocol in this process.
 #[must_use]
-pub fn counters() -> &'static Counters {
+pub(crate) fn counters() -> &'static Counters {
     &COUNTERS
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use framegate_adaptor_api::{AdaptorPlugin, DefaultListener, Mount, ProtocolPlugin, Serve, inventory};
+use framegate_adaptor_api::{AdaptorPlugin, CounterPlugin, DefaultListener, Mount, ProtocolPlugin, Serve, inventory};
 use serde_json::Value;
 
 use crate::adaptor::{self, CloudEventsAdaptor};
 use crate::settings::Settings;
-use crate::{http, ws};
+use crate::{http, metrics, ws};
 
 const SHARED: DefaultListener = DefaultListener::Shared("http");
 
@@ -17,6 +17,10 @@ inventory::submit! {
         build: || Arc::new(CloudEventsAdaptor),
         headers: Some(adaptor::headers),
     }
+}
+
+inventory::submit! {
+    CounterPlugin { name: "cloudevents", read: || metrics::counters().snapshot().to_vec() }
 }
 
 inventory::submit! {

@@ -94,6 +94,10 @@ impl Collector for ServerCollector {
         )?;
         self.storage(&mut encoder)?;
         self.listener_families(&mut encoder)?;
+        for (protocol, name, value) in framegate_adaptor_api::counters() {
+            let help = format!("Protocol {protocol}: {}", name.replace('_', " "));
+            counter(&mut encoder, &format!("{protocol}_{name}"), &help, value)?;
+        }
         gauge(&mut encoder, "uptime_seconds", "Time since the start", self.started.elapsed().as_secs_f64())?;
         if let Some(process) = Process::read() {
             gauge(&mut encoder, "process_resident_memory_bytes", "Resident memory", process.resident_bytes)?;

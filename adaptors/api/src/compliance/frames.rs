@@ -8,7 +8,7 @@ use super::random::Random;
 const MEDIA_TYPES: [&str; 14] = [
     "application/json",
     "application/json; charset=utf-8",
-    "application/cloudevents+json",
+    "application/problem+json",
     "application/vnd.api+json",
     "application/msgpack",
     "application/octet-stream",
