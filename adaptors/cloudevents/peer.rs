@@ -86,7 +86,7 @@ struct WsConsumer(Ws);
 
 impl Consumer for WsConsumer {
     fn next(&mut self) -> Sample {
-        let message = self.0.next();
+        let message = self.0.message();
         assert_eq!(message["op"], "event", "{message}");
         sample_of(&message["event"])
     }

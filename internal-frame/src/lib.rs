@@ -29,6 +29,7 @@ mod layout;
 mod limits;
 pub mod names;
 mod parse;
+mod plan;
 mod private;
 mod request;
 mod stream;

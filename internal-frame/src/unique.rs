@@ -18,6 +18,10 @@ const PAIRWISE: u16 = 32;
 /// Hints of a frame; each covers four bits of the filter.
 const HINTS: usize = 16;
 
+/// Multiplier of the hash: searched for among random odd numbers, so that the names of `names.rs` that one frame may
+/// hold together have a hint each.
+const SPREAD: u64 = 0xC55E_BBEB_998A_5C4F;
+
 /// A hint that no name has left.
 const NO_HINT: u16 = u16::MAX;
 
@@ -151,7 +155,7 @@ fn hash(name: &[u8]) -> u32 {
         return 0;
     };
     let key = u64::from(first) | u64::from(middle) << 8 | u64::from(last) << 16 | (name.len() as u64) << 24;
-    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as u32
+    (key.wrapping_mul(SPREAD) >> 58) as u32
 }
 
 #[inline(always)]
@@ -215,6 +219,17 @@ mod tests {
         let (scan, area) = scan(names);
         assert!(scan.finish().unique());
         assert!(names.iter().all(|name| scan.finish().find(&area, name.as_bytes()).is_some()));
+    }
+
+    #[test]
+    fn names_that_go_together_have_a_hint_each() {
+        use crate::names::{CONTEXT, FRAMEWORK};
+        let event: Vec<&str> = CONTEXT.into_iter().chain(FRAMEWORK).collect();
+        for names in [&event[..], &["sid", "replyTo", "model", "conv"], &["sid", "err", "etype", "meta"]] {
+            let hints: std::collections::HashSet<usize> =
+                names.iter().map(|name| hint_of(hash(name.as_bytes()))).collect();
+            assert_eq!(hints.len(), names.len(), "{names:?}");
+        }
     }
 
     #[test]

@@ -27,7 +27,13 @@ fn pairs(attrs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> + Clo
     attrs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
 }
 
+fn config() -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
+    #![proptest_config(config())]
+
     #[test]
     fn fields_come_back_in_order_however_the_data_is_cut(
         kind in kinds(), flags: u8, seq: i32, attrs in attributes(64), data in vec(any::<u8>(), 0..2000),

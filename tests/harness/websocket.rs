@@ -87,14 +87,14 @@ impl Ws {
     ///
     /// # Panics
     /// When the connection is closed.
-    pub fn next(&mut self) -> Value {
+    pub fn message(&mut self) -> Value {
         self.receive().expect("open")
     }
 
     /// Sends an op and waits for its answer, which must be the next message.
     pub fn call(&mut self, op: Value) -> Value {
         let id = self.send(op);
-        let answer = self.next();
+        let answer = self.message();
         assert_eq!(answer["id"], id, "{answer}");
         answer
     }

@@ -2,6 +2,7 @@
 //! client's own.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -65,7 +66,9 @@ fn check(gateway: &Gateway, ledger: &Ledger, from: u64) -> Result<u64, String> {
     }
 }
 
-fn kill_rounds(rounds: u32, options: &Options) -> Result<u64, String> {
+/// `block`: a file that keeps the disk from syncing while it exists; each kill then comes after a confirm that came
+/// while it was there.
+fn kill_rounds(rounds: u32, options: &Options, block: Option<&Path>) -> Result<u64, String> {
     let mut gateway = Gateway::start_with(options.clone());
     MessageX::connect(&gateway.address("messagex")).declare("ledger");
     let ledger = Arc::new(Mutex::new(Ledger::default()));
@@ -81,7 +84,13 @@ fn kill_rounds(rounds: u32, options: &Options) -> Result<u64, String> {
             std::thread::spawn(move || publish_until_broken(&address, &ledger, &confirmed, &stop))
         };
         wait_until("100 confirms", || (confirmed.load(Ordering::Relaxed) >= 100).then_some(()));
+        if let Some(block) = block {
+            std::fs::write(block, "").expect("switch");
+            let before = confirmed.load(Ordering::Relaxed);
+            wait_until("one more confirm", || (confirmed.load(Ordering::Relaxed) > before).then_some(()));
+        }
         gateway.kill();
+        let _ = block.map(std::fs::remove_file);
         stop.store(true, Ordering::Relaxed);
         publisher.join().expect("publisher ends");
         gateway = gateway.kill_and_restart();
@@ -95,14 +104,16 @@ fn kill_rounds(rounds: u32, options: &Options) -> Result<u64, String> {
 #[test]
 fn fifty_kills_lose_no_confirmed_message_and_invent_none() {
     let rounds = std::env::var("KILL_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(50);
-    let total = kill_rounds(rounds, &Options::default()).expect("no loss");
+    let total = kill_rounds(rounds, &Options::default(), None).expect("no loss");
     println!("kill rounds: {rounds}, messages checked: {total}");
 }
 
 #[test]
 fn the_kill_test_notices_a_server_that_confirms_before_the_sync() {
-    let options = Options::default().env("FRAMEGATE_FAULTS", "confirm-before-sync,hold-unsynced");
-    let result = kill_rounds(10, &options);
+    let dir = tempfile::tempdir().expect("folder");
+    let block = dir.path().join("blocked");
+    let faults = format!("confirm-before-sync,hold-unsynced,block-sync-while={}", block.display());
+    let result = kill_rounds(10, &Options::default().env("FRAMEGATE_FAULTS", &faults), Some(&block));
     assert!(result.is_err(), "the control must report a loss");
     println!("control: {}", result.expect_err("a loss"));
 }

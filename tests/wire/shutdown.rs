@@ -19,7 +19,7 @@ fn a_stop_says_goodbye_everywhere_keeps_what_was_confirmed_and_exits_with_0() {
     ws.subscribe("s", "t");
     gateway.terminate();
     assert_eq!(x.event()["event"], "SERVER_SHUTDOWN");
-    assert_eq!(ws.next()["code"], "draining");
+    assert_eq!(ws.message()["code"], "draining");
     assert_eq!(ws.receive().expect_err("closed"), 1001);
     while let Some(event) = sse.try_next().expect("ends cleanly") {
         assert_eq!(event.name, "framegate");

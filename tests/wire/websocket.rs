@@ -35,17 +35,20 @@ fn publish_subscribe_unsubscribe_and_ping() {
     let mut publisher = ws(&gateway);
     let ok = publisher.call(json!({"op": "publish", "topic": "t.1", "event": event("a", &json!(1))}));
     assert_eq!((&ok["op"], &ok["duplicate"]), (&json!("ok"), &json!(false)));
-    let got = c.next();
+    let got = c.message();
     assert_eq!((&got["op"], &got["sub"], &got["event"]["data"]), (&json!("event"), &json!("s"), &json!(1)));
     assert!(got["cursor"].is_string() && got["seq"].is_u64(), "{got}");
     let events = json!([event("b", &json!(2)), event("c", &json!(3))]);
     assert_eq!(publisher.call(json!({"op": "publish", "topic": "t.1", "events": events}))["op"], "ok");
-    assert_eq!((c.next()["event"]["data"].clone(), c.next()["event"]["data"].clone()), (json!(2), json!(3)));
+    assert_eq!(
+        (c.message()["event"]["data"].clone(), c.message()["event"]["data"].clone()),
+        (json!(2), json!(3))
+    );
     assert_eq!(c.call(json!({"op": "unsubscribe", "sub": "s"}))["op"], "ok");
     c.send_text(r#"{"op":"ping"}"#);
-    assert_eq!(c.next()["op"], "pong");
+    assert_eq!(c.message()["op"], "pong");
     c.send_text(r#"[{"op":"ping"},{"op":"ping"}]"#);
-    assert_eq!((c.next()["op"].clone(), c.next()["op"].clone()), (json!("pong"), json!("pong")));
+    assert_eq!((c.message()["op"].clone(), c.message()["op"].clone()), (json!("pong"), json!("pong")));
 }
 
 #[test]
@@ -62,13 +65,13 @@ fn every_start_is_known_and_a_lost_cursor_is_said() {
         let ok = c.call(json!({"op": "subscribe", "sub": sub, "topic": "t", "from": from}));
         assert_eq!(ok["op"], "ok", "{ok}");
         let first = loop {
-            let message = c.next();
+            let message = c.message();
             if message["op"] == "event" && message["sub"] == sub {
                 break message;
             }
         };
         let id = c.send(json!({"op": "unsubscribe", "sub": sub}));
-        while c.next()["id"] != id {}
+        while c.message()["id"] != id {}
         (ok, first)
     };
     let (ok, first) = start("a", json!("earliest"));
@@ -92,7 +95,7 @@ fn a_queue_is_consumed_with_credit_and_explicit_acks() {
     let mut c = ws(&gateway);
     let subscribe = json!({"op": "subscribe", "sub": "s", "queue": "q", "ack": "explicit", "credit": 2});
     assert_eq!(c.call(subscribe)["op"], "ok");
-    let (a, b) = (c.next(), c.next());
+    let (a, b) = (c.message(), c.message());
     assert_eq!((&a["event"]["data"], &b["event"]["data"], &a["attempt"]), (&json!(0), &json!(1), &json!(1)));
     let counts = x.ok("QUEUE_GET", json!({"name": "q"}));
     assert_eq!(
@@ -101,11 +104,11 @@ fn a_queue_is_consumed_with_credit_and_explicit_acks() {
         "credit is respected"
     );
     c.send(json!({"op": "ack", "sub": "s", "ackIds": [a["ackId"]]}));
-    let mut answers = vec![c.next(), c.next()];
+    let mut answers = vec![c.message(), c.message()];
     answers.sort_by_key(|m| m["op"] == "event");
     assert_eq!((&answers[0]["op"], &answers[1]["event"]["data"]), (&json!("ok"), &json!(2)));
     c.send(json!({"op": "nack", "sub": "s", "ackIds": [b["ackId"]], "reason": "again"}));
-    let mut answers = vec![c.next(), c.next()];
+    let mut answers = vec![c.message(), c.message()];
     answers.sort_by_key(|m| m["op"] == "event");
     assert_eq!((&answers[1]["event"]["data"], &answers[1]["attempt"]), (&json!(1), &json!(2)));
     let extend = json!({"op": "extend", "sub": "s", "ackIds": [answers[1]["ackId"]], "by": 30000});
@@ -116,7 +119,7 @@ fn a_queue_is_consumed_with_credit_and_explicit_acks() {
     let id = c.send(json!({"op": "resume", "sub": "s"}));
     let mut got = Vec::new();
     while got.len() < 2 {
-        let message = c.next();
+        let message = c.message();
         if message["op"] == "event" {
             got.push(message["event"]["data"].clone());
         } else {
@@ -178,7 +181,7 @@ fn the_pure_binding_publishes_and_consumes_events() {
         Ws::try_connect(&gateway.address("http"), "?topic=pure", "cloudevents.json").expect("connected");
     let sent = event("1", &json!({"a": 1}));
     c.send_text(&sent.to_string());
-    let got = c.next();
+    let got = c.message();
     assert_eq!(
         (&got["id"], &got["data"], &got["specversion"]),
         (&json!("1"), &json!({"a": 1}), &json!("1.0"))

@@ -37,8 +37,8 @@ pub use framing::{FramingError, PREFIX_BYTES, Packet, next_packet, put_packet};
 pub use inventory;
 pub use outbound::{Chunk, Close, Outbound};
 pub use registry::{
-    AdaptorPlugin, Adaptors, CounterPlugin, DefaultListener, Mount, OpenWebSocket, ProtocolPlugin, RegistryError, Serve,
-    WebSocketRequest, counters, protocols,
+    AdaptorPlugin, Adaptors, CounterPlugin, DefaultListener, Mount, OpenWebSocket, ProtocolPlugin,
+    RegistryError, Serve, WebSocketRequest, counters, protocols,
 };
 pub use session::{
     Credentials, Login, LoginError, MESSAGE_BYTES_MAX, MessageFormat, Progress, Secret, Session,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use framegate_adaptor_api::{AdaptorPlugin, CounterPlugin, DefaultListener, Mount, ProtocolPlugin, Serve, inventory};
+use framegate_adaptor_api::{
+    AdaptorPlugin, CounterPlugin, DefaultListener, Mount, ProtocolPlugin, Serve, inventory,
+};
 use serde_json::Value;
 
 use crate::adaptor::{self, CloudEventsAdaptor};

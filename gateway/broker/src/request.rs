@@ -442,6 +442,7 @@ pub struct Stats {
 
 /// What a connection hears, in the order in which it was decided.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "deliveries are the common case and are not boxed one by one")]
 pub enum Effect {
     /// Answer to a request.
     Reply(RequestId, Result<Reply, BrokerError>),

@@ -59,9 +59,9 @@ impl Core {
     pub(super) fn apply_unlogged(&mut self, queue: QueueId, record: Record) {
         let at = At { lsn: Lsn(0), block: NO_BLOCK, logged: false };
         if queue.0 & VOLATILE_BIT != 0 {
-            self.volatile.apply(record, at)
+            self.volatile.apply(record, at);
         } else {
-            self.durable.apply(record, at)
+            self.durable.apply(record, at);
         }
     }
 

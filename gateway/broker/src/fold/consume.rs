@@ -313,6 +313,10 @@ impl Core {
         for seq in held.keys() {
             seqs.push(crate::ids::Seq(*seq));
         }
+        if let Some(live) = self.live.get_mut(&queue) {
+            live.held -= seqs.len();
+            live.leased -= seqs.len();
+        }
         self.return_to_queue(queue, &seqs, true);
     }
 

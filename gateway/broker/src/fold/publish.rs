@@ -36,8 +36,7 @@ impl Core {
         if let Some(live) = self.connections.get_mut(&connection) {
             live.publishes = true;
         }
-        let returned = (mandatory && answer != Answer::Reply || mandatory)
-            .then(|| (publish.frame.clone(), self.envelope_of(&publish)));
+        let returned = mandatory.then(|| (publish.frame.clone(), self.envelope_of(&publish)));
         match self.take_publish(connection, vhost, publish, targets) {
             Ok(outcome) => {
                 if let (false, Some((frame, envelope)), AnswerTo::Request(connection, id)) =
@@ -48,10 +47,10 @@ impl Core {
                 }
                 match (answer, to) {
                     (Answer::Reply, _) => {
-                        self.answer(to, outcome.gate, Ok(Reply::Published(outcome.published)))
+                        self.answer(to, outcome.gate, Ok(Reply::Published(outcome.published)));
                     }
                     (Answer::Watermark, AnswerTo::Request(connection, id)) => {
-                        self.confirm(connection, id, outcome.gate)
+                        self.confirm(connection, id, outcome.gate);
                     }
                     _ => {}
                 }

@@ -128,7 +128,7 @@ fn read_page(job: PageJob, store: &dyn ShardStore, shard: ShardId) {
             .and_then(|b| Frame::parse(b, &limits).map_err(|e| e.to_string()));
         match frame {
             Ok(frame) => {
-                page.events.push(Arc::new(FeedEvent::new(key, kept, cursor, envelope, frame, origin)))
+                page.events.push(Arc::new(FeedEvent::new(key, kept, cursor, envelope, frame, origin)));
             }
             // one damaged event ends no stream: the subscriber hears of a loss
             Err(error) => {

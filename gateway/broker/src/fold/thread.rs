@@ -84,6 +84,7 @@ fn run(mut core: Core, inbox: &Receiver<Inbox>, shared: &Arc<Shared>) {
     }
 }
 
+#[expect(clippy::large_enum_variant, reason = "it lives on the stack of one loop")]
 enum Next {
     Message(Inbox),
     Due,

@@ -23,6 +23,7 @@ pub(crate) struct Counts {
 
 impl TopologyEditor {
     /// Vhost and patterns of a watch; the patterns are sorted.
+    #[cfg(test)]
     pub(crate) fn watch(&self, id: WatchId) -> Option<(&Name, &[Name])> {
         self.watches.get(id).map(|watch| (&watch.vhost, watch.patterns.as_slice()))
     }

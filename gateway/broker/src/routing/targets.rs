@@ -21,6 +21,7 @@ pub(crate) struct Targets {
 
 impl Targets {
     /// Nobody gets it.
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.queues.is_empty() && self.topic.is_none() && self.watches.is_empty()
     }

@@ -89,6 +89,7 @@ impl Topology {
     }
 
     /// Whether the vhost exists.
+    #[cfg(test)]
     pub(crate) fn has_vhost(&self, name: &str) -> bool {
         self.vhosts.contains_key(name)
     }

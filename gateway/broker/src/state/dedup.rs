@@ -58,6 +58,7 @@ impl Dedups {
     }
 
     /// Everything, for the state hash.
+    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8; 16], &Known)> {
         self.known.iter()
     }

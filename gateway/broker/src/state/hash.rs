@@ -33,3 +33,49 @@ impl State {
         hasher.finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use framegate_storage::Lsn;
+
+    use super::*;
+    use crate::definition::QueueSpec;
+    use crate::ids::{QueueId, Seq};
+    use crate::message::{Dedup, Envelope};
+    use crate::name::Name;
+    use crate::record::{Body, Record, SeqSet};
+    use crate::state::At;
+
+    fn queue_with(messages: &[(u64, bool)]) -> State {
+        let mut state = State::default();
+        let (id, vhost) = (QueueId(0), Name::from_static("/"));
+        let spec = QueueSpec { name: Name::from_static("q"), durable: true, ..QueueSpec::default() };
+        let at = |lsn, logged| At { lsn: Lsn(lsn), block: 7, logged };
+        state.apply(Record::DefineQueue { id, vhost, spec: Box::new(spec) }, at(1, true));
+        for (seq, logged) in messages {
+            let dedup = Some(Dedup { key: [*seq as u8; 16], content: *seq });
+            let envelope =
+                Envelope { keys: smallvec::smallvec![Name::from_static("q")], dedup, ..Envelope::default() };
+            let body = Body::Here { offset: 3, len: 5 };
+            state.apply(Record::Enqueue { queue: id, seq: Seq(*seq), envelope, body }, at(*seq, *logged));
+        }
+        state
+    }
+
+    #[test]
+    fn equal_content_has_an_equal_hash_and_other_content_another() {
+        let state = queue_with(&[(1, true), (2, true)]);
+        assert_eq!(state.content_hash(), queue_with(&[(1, true), (2, true)]).content_hash());
+        assert_ne!(state.content_hash(), queue_with(&[(1, true)]).content_hash());
+        let mut acked = queue_with(&[(1, true), (2, true)]);
+        let ack = Record::Ack { queue: QueueId(0), seqs: SeqSet::one(Seq(1)) };
+        acked.apply(ack, At { lsn: Lsn(9), block: 8, logged: true });
+        assert_ne!(state.content_hash(), acked.content_hash());
+    }
+
+    #[test]
+    fn what_is_not_in_the_log_does_not_count() {
+        let state = queue_with(&[(1, true), (2, true)]);
+        assert_eq!(state.content_hash(), queue_with(&[(1, true), (2, true), (3, false)]).content_hash());
+    }
+}

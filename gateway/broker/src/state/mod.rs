@@ -3,6 +3,7 @@
 
 mod apply;
 mod dedup;
+#[cfg(test)]
 mod hash;
 mod pages;
 mod queue;
