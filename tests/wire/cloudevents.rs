@@ -69,7 +69,7 @@ fn data_crosses_as_the_bytes_that_came() {
 fn binary_mode_decodes_headers_leniently() {
     let gateway = Gateway::start();
     let mut sse = Sse::open(&gateway.address("http"), "topic=c", &[]);
-    let mut send = |id: &str, value: &[u8]| {
+    let send = |id: &str, value: &[u8]| {
         let mut head = format!(
             "POST /v1/topics/c/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\
              ce-specversion: 1.0\r\nCE-ID: {id}\r\nce-source: /t\r\nce-type: t\r\nce-ext: "

@@ -104,11 +104,11 @@ fn a_queue_is_consumed_with_credit_and_explicit_acks() {
         "credit is respected"
     );
     c.send(json!({"op": "ack", "sub": "s", "ackIds": [a["ackId"]]}));
-    let mut answers = vec![c.message(), c.message()];
+    let mut answers = [c.message(), c.message()];
     answers.sort_by_key(|m| m["op"] == "event");
     assert_eq!((&answers[0]["op"], &answers[1]["event"]["data"]), (&json!("ok"), &json!(2)));
     c.send(json!({"op": "nack", "sub": "s", "ackIds": [b["ackId"]], "reason": "again"}));
-    let mut answers = vec![c.message(), c.message()];
+    let mut answers = [c.message(), c.message()];
     answers.sort_by_key(|m| m["op"] == "event");
     assert_eq!((&answers[1]["event"]["data"], &answers[1]["attempt"]), (&json!(1), &json!(2)));
     let extend = json!({"op": "extend", "sub": "s", "ackIds": [answers[1]["ackId"]], "by": 30000});
