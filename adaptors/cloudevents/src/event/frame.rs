@@ -3,7 +3,7 @@
 use framegate_frame::names::{DATACONTENTTYPE, DATASCHEMA, ID, SOURCE, SPECVERSION, SUBJECT, TIME, TYPE};
 use framegate_frame::{Frame, FrameError, Limits, Private};
 
-use super::model::Event;
+use super::model::{Data, Event};
 use super::private;
 use crate::adaptor::NAME;
 
@@ -16,6 +16,8 @@ pub(crate) const EVENT_LIMITS: Limits = Limits::GATEWAY.public();
 /// A limit of `limits` that the event breaks.
 pub(crate) fn to_frame(event: &Event, limits: &Limits) -> Result<Frame, FrameError> {
     let kept = private::write(event);
+    // what the JSON format implies is written for other protocols; the private attribute says that it was not given
+    let implied = matches!(event.data, Data::Json(_)).then_some("application/json");
     let pairs: Vec<(&str, &str)> = event
         .attributes
         .iter()
@@ -27,7 +29,7 @@ pub(crate) fn to_frame(event: &Event, limits: &Limits) -> Result<Frame, FrameErr
         id: event.get(ID),
         source: event.get(SOURCE),
         event_type: event.get(TYPE),
-        datacontenttype: event.get(DATACONTENTTYPE),
+        datacontenttype: event.get(DATACONTENTTYPE).or(implied),
         dataschema: event.get(DATASCHEMA),
         subject: event.get(SUBJECT),
         time: event.get(TIME),

@@ -201,7 +201,7 @@ impl<'a> Payload<'a> {
         let private = private_of(frame);
         let flags = private.unwrap_or_default();
         let data = frame.data();
-        let media_type = legal(frame, DATACONTENTTYPE);
+        let media_type = legal(frame, DATACONTENTTYPE).filter(|_| !flags.implied_json());
         let class = match media_type {
             Some(media_type) => media::classify(media_type),
             None if flags.opaque() => MediaClass::Binary,
