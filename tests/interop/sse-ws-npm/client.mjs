@@ -1,5 +1,6 @@
 // Published clients, unmodified: npm eventsource, @microsoft/fetch-event-source, ws.
 import assert from "node:assert/strict";
+import net from "node:net";
 import { EventSource } from "eventsource";
 import WebSocket from "ws";
 import { Inbox, base, check, event, finish, publish } from "./checks.mjs";
@@ -18,6 +19,23 @@ async function source(query, options) {
   return { es, inbox, control };
 }
 
+// A way to the server that can be cut.
+async function cutter() {
+  const target = new URL(base), sockets = new Set();
+  const server = net.createServer((near) => {
+    const far = net.connect(Number(target.port), target.hostname);
+    for (const socket of [near, far]) {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => { sockets.delete(socket); near.destroy(); far.destroy(); });
+    }
+    near.pipe(far).pipe(near);
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const cut = () => sockets.forEach((socket) => socket.destroy());
+  return { url: `http://127.0.0.1:${server.address().port}`, cut, close: () => { cut(); server.close(); } };
+}
+
 await check("eventsource receives events with an id on each", async () => {
   const { es, inbox } = await source("topic=a");
   for (let n = 0; n < 5; n++) await publish("a", event(n, { n }));
@@ -30,23 +48,19 @@ await check("eventsource receives events with an id on each", async () => {
 });
 
 await check("eventsource resumes where it was after the connection is cut", async () => {
-  let abort;
-  const cutting = (url, init) => {
-    const controller = new AbortController();
-    abort = () => controller.abort();
-    return fetch(url, { ...init, signal: AbortSignal.any([init.signal, controller.signal].filter(Boolean)) });
-  };
   const inbox = new Inbox();
-  const es = new EventSource(`${base}/v1/sse?topic=resume`, { fetch: cutting });
+  const proxy = await cutter();
+  const es = new EventSource(`${proxy.url}/v1/sse?topic=resume`);
   es.onmessage = (m) => inbox.push(m);
   await open(es, "open");
   es.onerror = () => {};
   await publish("resume", event(0, 0));
   assert.equal(JSON.parse((await inbox.next()).data).data, 0);
-  abort();
+  proxy.cut();
   for (let n = 1; n <= 20; n++) await publish("resume", event(n, n));
   for (let n = 1; n <= 20; n++) assert.equal(JSON.parse((await inbox.next()).data).data, n);
   es.close();
+  proxy.close();
 });
 
 await check("eventsource gets a notice when its id is of another store", async () => {
