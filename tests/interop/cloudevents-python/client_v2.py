@@ -13,9 +13,8 @@ def crossing(mode, name, content_type, data, member, value):
         events = subscribe(topic)
         attributes = {"id": f"{mode}-{name}", "source": "/python", "type": "com.example.\u20ac sp%ce", "specversion": "1.0",
                       "datacontenttype": content_type, "subject": "a b", "myext": "v w"}
-        if mode == "binary" and name == "list":
-            data = json.dumps(data).encode()  # this SDK writes a list as Python prints it
-        event = CloudEvent(attributes, data)
+        # this SDK writes a list in a binary body as Python prints it: the application has to encode it
+        event = CloudEvent(attributes, json.dumps(data).encode() if (mode, name) == ("binary", "list") else data)
         message = (to_binary_event if mode == "binary" else to_structured_event)(event, JSONFormat())
         post(topic, message.headers, message.body)
         got = next(events)
