@@ -346,3 +346,49 @@ async fn bodies_that_do_not_fit_the_cache_are_read_back_in_order() {
         c.settle(&[&d], Outcome::Ack).await.expect("acked");
     }
 }
+
+#[tokio::test]
+async fn transient_messages_that_do_not_fit_the_cache_wait_in_the_log_and_are_gone_after_a_restart() {
+    let store = MemoryStore::new();
+    let limits = Limits { cache_bytes_max: 64 * 1024, ..Limits::default() };
+    let broker = start_on(&store, limits);
+    let mut c = Client::new(&broker);
+    c.declare("durable").await;
+    let spec = QueueSpec { name: name("volatile"), ..QueueSpec::default() };
+    c.call(Request::Define(Define::Queue(spec))).await.expect("declared");
+    let body = "x".repeat(1000);
+    for n in 0..500 {
+        for queue in ["durable", "volatile"] {
+            let publish = framegate_broker::Publish {
+                answer: Answer::Reply,
+                ..framegate_broker::Publish::new(
+                    name(""),
+                    name(queue),
+                    support::frame(&format!("{n}-{body}")),
+                )
+            };
+            c.call(Request::Publish(publish)).await.expect("published");
+        }
+    }
+    let cached = broker.metrics().cache_bytes.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(cached <= 64 * 1024 + 4096, "{cached} bytes are cached");
+    for (id, queue) in [(1, "durable"), (2, "volatile")] {
+        c.consume(id, queue, Some(50)).await;
+        for n in 0..500 {
+            let d = c.delivery().await;
+            assert!(text(&d.frame).starts_with(&format!("{n}-")));
+            if n < 400 {
+                c.settle(&[&d], Outcome::Ack).await.expect("acked");
+            } else if n % 50 == 49 {
+                c.call(Request::Credit(Credit::Consumer(ConsumerId(id), None))).await.expect("set");
+            }
+        }
+    }
+    c.put("durable", "kept").await;
+    drop(c);
+    drop(broker);
+    let broker = start_on(&store, Limits::default());
+    let mut c = Client::new(&broker);
+    c.consume(1, "durable", None).await;
+    assert_eq!(c.texts(1).await, ["kept"]);
+}

@@ -37,7 +37,9 @@ impl Core {
         let written = self.encoder.put(&record, frame, next, &name);
         let mut record = record;
         let mut open = false;
-        if let Record::Enqueue { body, .. } | Record::Append { body, .. } = &mut record {
+        if let Record::Enqueue { body, .. } | Record::Append { body, .. } | Record::Spill { body, .. } =
+            &mut record
+        {
             if let Some(written) = written {
                 *body = written;
             }
@@ -45,13 +47,19 @@ impl Core {
                 matches!(body, Body::Here { .. }) || matches!(body, Body::At(at) if at.block.0 == OPEN_BLOCK);
         }
         match &record {
-            Record::Enqueue { queue, seq, .. } if open => self.placed.push(Placed::Queue(*queue, *seq)),
+            Record::Enqueue { queue, seq, .. } | Record::Spill { queue, seq, .. } if open => {
+                self.placed.push(Placed::Queue(*queue, *seq));
+            }
             Record::Append { topic, offset, .. } if open => self.placed.push(Placed::Topic(*topic, *offset)),
             _ => {}
         }
         self.sync |= sync;
         Metrics::add(&self.shared.metrics.records, 1);
-        self.durable.apply(record, At { lsn, block: OPEN_BLOCK, logged: true });
+        let at = At { lsn, block: OPEN_BLOCK, logged: true };
+        match record {
+            Record::Spill { queue, .. } if queue.0 & VOLATILE_BIT != 0 => self.volatile.apply(record, at),
+            record => self.durable.apply(record, at),
+        }
         (lsn, written)
     }
 
@@ -172,7 +180,12 @@ impl Core {
         match self.store.append(&self.claim, block) {
             Ok(pos) => {
                 for placed in std::mem::take(&mut self.placed) {
-                    self.durable.set_block(placed, pos);
+                    match placed {
+                        Placed::Queue(queue, _) if queue.0 & VOLATILE_BIT != 0 => {
+                            self.volatile.set_block(placed, pos)
+                        }
+                        placed => self.durable.set_block(placed, pos),
+                    }
                 }
                 let permits = std::mem::take(&mut self.permits);
                 self.in_flight.push_back(InFlight { last, _permits: permits });

@@ -9,9 +9,10 @@ use framegate_storage::StoreError;
 
 use super::Core;
 use crate::ids::{QueueId, Seq};
-use crate::limits::READ_AHEAD_BYTES;
+use crate::limits::{PASS_BYTES_MAX, READ_AHEAD_BYTES};
 use crate::metrics::Metrics;
-use crate::record::SeqSet;
+use crate::record::{Body, Record, SeqSet};
+use crate::state::NO_BLOCK;
 
 /// Bytes an entry costs beside its frame.
 const ENTRY_BYTES: usize = 96;
@@ -47,30 +48,36 @@ impl Core {
         }
     }
 
-    /// Drops the oldest frames that can be read back, until the budget holds.
+    /// Drops the oldest frames that can be read back, until the budget holds. Those that the log does not know are
+    /// written out first, a part of them each pass.
     pub(super) fn shrink_cache(&mut self) {
         let budget = self.shared.limits.cache_bytes_max;
         let mut looks = self.cache.order.len();
+        let mut spilled = 0;
         while (self.cache.bytes > budget || self.cache.order.len() > 2 * self.cached_frames_max())
             && looks > 0
         {
             looks -= 1;
             let Some((queue, seq)) = self.cache.order.pop_front() else { break };
-            let cached = self.live.get(&queue).is_some_and(|l| l.frames.contains_key(&seq));
-            if !cached {
+            let frame = self.live.get(&queue).and_then(|l| l.frames.get(&seq));
+            let slot = self.state(queue).queue(queue).and_then(|q| q.slots.get(seq));
+            let (Some(frame), Some(slot)) = (frame, slot) else { continue };
+            // readable: its block was handed to the store, which serves what is not written yet too
+            if slot.body().is_some() && self.cache.bytes > budget {
+                self.uncache(queue, Seq(seq));
                 continue;
             }
-            // readable: its block was handed to the store, which serves what is not written yet too
-            let readable = self
-                .state(queue)
-                .queue(queue)
-                .and_then(|q| q.slots.get(seq))
-                .is_some_and(|s| s.body().is_some());
-            if readable && self.cache.bytes > budget {
-                self.uncache(queue, Seq(seq));
-            } else {
-                self.cache.order.push_back((queue, seq));
+            if slot.block == NO_BLOCK
+                && spilled < PASS_BYTES_MAX
+                && self.cache.bytes > budget + spilled
+                && !self.failed
+            {
+                let frame = frame.clone();
+                spilled += frame.as_bytes().len();
+                let body = Body::Memory { len: slot.len };
+                self.log(Record::Spill { queue, seq: Seq(seq), body }, Some(&frame), false);
             }
+            self.cache.order.push_back((queue, seq));
         }
         self.shared.metrics.cache_bytes.store(self.cache.bytes as u64, std::sync::atomic::Ordering::Relaxed);
     }

@@ -35,7 +35,8 @@ impl<'a> Reader<'a> {
         Self { all: records, rest: records }
     }
 
-    /// The next record; `None` inside when it was of an unknown kind that may be skipped; `None` at the end.
+    /// The next record; `None` inside when it is passed over (an unknown kind that may be, a spilled frame); `None` at the
+    /// end.
     ///
     /// # Errors
     /// Bytes that are no record, and unknown kinds that may not be skipped.
@@ -57,6 +58,10 @@ impl<'a> Reader<'a> {
             }
             return Err(DecodeError(format!("record kind {code} is unknown to this version")));
         };
+        if kind == RecordKind::Spill {
+            // what it belongs to is not in the log
+            return Ok(Some(None));
+        }
         content_of(kind, flags, content, start, expected).map(|record| Some(Some(record)))
     }
 }
@@ -106,7 +111,7 @@ fn content_of(
         RecordKind::DeleteQueue => Record::DeleteQueue { id: QueueId(f.number32("queue")?) },
         RecordKind::DeleteTopic => Record::DeleteTopic { id: TopicId(f.number32("topic")?) },
         RecordKind::Start => Record::Start { clean: f.byte("clean")? != 0 },
-        RecordKind::Tick => Record::Tick,
+        RecordKind::Tick | RecordKind::Spill => Record::Tick,
         RecordKind::DefineQueue
         | RecordKind::DefineExchange
         | RecordKind::DeleteExchange

@@ -77,6 +77,11 @@ impl Encoder {
             Record::DeleteQueue { id } => put_varint(&mut content, id.0.into()),
             Record::DeleteTopic { id } => put_varint(&mut content, id.0.into()),
             Record::Start { clean } => content.push(u8::from(*clean)),
+            Record::Spill { queue, seq, .. } => {
+                put_varint(&mut content, queue.0.into());
+                put_varint(&mut content, seq.0);
+                with_frame = frame;
+            }
             Record::Tick => {}
             definition => definition::put(&mut content, definition),
         }

@@ -43,6 +43,7 @@ kinds! {
     DeleteTopic = 23,
     Start = 32,
     Tick = 33 skip true,
+    Spill = 34 skip true,
 }
 
 impl RecordKind {
@@ -68,6 +69,7 @@ impl RecordKind {
             Record::DeleteTopic { .. } => Self::DeleteTopic,
             Record::Start { .. } => Self::Start,
             Record::Tick => Self::Tick,
+            Record::Spill { .. } => Self::Spill,
         }
     }
 }

@@ -143,7 +143,16 @@ pub(crate) enum Record {
         /// The log ended with a clean stop.
         clean: bool,
     },
-    /// Nothing happened; covers the last group.
+    /// The frame of a message that is lost at a restart, written only to take it out of memory.
+    Spill {
+        /// The queue.
+        queue: QueueId,
+        /// Its place.
+        seq: Seq,
+        /// Where its frame is.
+        body: Body,
+    },
+    /// Nothing happened; the last record of an orderly stop.
     Tick,
 }
 

@@ -103,6 +103,13 @@ impl State {
                     }
                 }
             }
+            Record::Spill { queue, seq, body } => {
+                let slot = self.queue_mut(queue).and_then(|q| q.slots.get_mut(seq.0));
+                if let (Some(slot), Body::Here { offset, .. }) = (slot, body) {
+                    slot.block = at.block;
+                    slot.offset = offset;
+                }
+            }
             Record::Tick => {}
         }
     }
