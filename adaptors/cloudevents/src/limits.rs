@@ -40,3 +40,7 @@ pub(crate) const ACK_WAIT: Duration = Duration::from_secs(30);
 pub(crate) const DELAY_MAX: Duration = Duration::from_secs(24 * 3600);
 /// A WebSocket that needs credentials and brings none by then is closed.
 pub(crate) const LOGIN_WAIT: Duration = Duration::from_secs(10);
+/// Bytes of a refused body that are read and forgotten.
+pub(crate) const DRAIN_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Longest time for that.
+pub(crate) const DRAIN_TIME: Duration = Duration::from_secs(2);

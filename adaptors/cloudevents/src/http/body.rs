@@ -11,7 +11,7 @@ use http_body::Body as _;
 
 use super::problem::Problem;
 use super::publish::too_large;
-use crate::limits::BODY_PROGRESS;
+use crate::limits::{BODY_PROGRESS, DRAIN_BYTES_MAX, DRAIN_TIME};
 
 /// Reads a body of at most `bytes_max` bytes. One that announces more is refused before a byte is read, so that a client
 /// that waits for `100 Continue` sends nothing.
@@ -27,6 +27,9 @@ pub(crate) async fn read(
     let announced =
         headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if let Some(bytes) = announced.filter(|bytes| *bytes > bytes_max) {
+        if !headers.contains_key(header::EXPECT) {
+            drain(body).await;
+        }
         return Err(too_large(bytes, bytes_max));
     }
     let mut held = budget.reservation();
@@ -46,6 +49,7 @@ pub(crate) async fn read(
         let Ok(data) = frame.into_data() else { continue };
         let bytes = first.len() + rest.len() + data.len();
         if bytes > bytes_max {
+            drain(body).await;
             return Err(too_large(bytes, bytes_max));
         }
         held.set(bytes);
@@ -59,6 +63,22 @@ pub(crate) async fn read(
         }
     }
     Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+/// Reads on for a while and forgets it: a client that is still sending when the connection closes would see a reset in
+/// place of the refusal.
+async fn drain(mut body: Body) {
+    let mut left = DRAIN_BYTES_MAX;
+    let read = async {
+        while let Some(Ok(frame)) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    // out of time: the client has to live with the reset
+    let _ = tokio::time::timeout(DRAIN_TIME, read).await;
 }
 
 #[cfg(test)]

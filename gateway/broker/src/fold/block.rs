@@ -180,12 +180,9 @@ impl Core {
         match self.store.append(&self.claim, block) {
             Ok(pos) => {
                 for placed in std::mem::take(&mut self.placed) {
-                    match placed {
-                        Placed::Queue(queue, _) if queue.0 & VOLATILE_BIT != 0 => {
-                            self.volatile.set_block(placed, pos)
-                        }
-                        placed => self.durable.set_block(placed, pos),
-                    }
+                    let volatile = matches!(placed, Placed::Queue(queue, _) if queue.0 & VOLATILE_BIT != 0);
+                    let state = if volatile { &mut self.volatile } else { &mut self.durable };
+                    state.set_block(placed, pos);
                 }
                 let permits = std::mem::take(&mut self.permits);
                 self.in_flight.push_back(InFlight { last, _permits: permits });

@@ -27,7 +27,7 @@ impl Targets {
     }
 
     /// Ready for the next message; keeps its buffers.
-    #[cfg(any(test, feature = "measure"))]
+    #[cfg(feature = "measure")]
     pub(crate) fn clear(&mut self) {
         self.queues.clear();
         self.topic = None;

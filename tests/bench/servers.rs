@@ -1,0 +1,114 @@
+//! The servers under load: ours, and peers installed on the machine. Each in a folder of its own, killed on drop.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::process::Tree;
+
+/// A running server.
+pub(crate) struct Server {
+    child: Child,
+    _home: TempDir,
+    /// Name in the figures.
+    pub(crate) name: &'static str,
+    /// `host:port` of its HTTP listener.
+    pub(crate) http: String,
+    /// `host:port` of its MessageX listener, if it has one.
+    pub(crate) messagex: String,
+}
+
+impl Server {
+    /// The release binary.
+    pub(crate) fn framegate() -> io::Result<Self> {
+        let binary = std::env::var_os("FRAMEGATE_BIN").map(PathBuf::from);
+        let binary = binary.unwrap_or_else(|| PathBuf::from("target/release/framegate"));
+        let home = tempfile::tempdir()?;
+        let ports = home.path().join("ports");
+        let child = Command::new(&binary)
+            .args(["--listen", "http=127.0.0.1:0", "--listen", "messagex=127.0.0.1:0", "--data-dir"])
+            .arg(home.path().join("data"))
+            .arg("--ports-file")
+            .arg(&ports)
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(home.path().join("log"))?)
+            .spawn()
+            .map_err(|e| {
+                io::Error::other(format!("{}: {e}; build it with cargo build --release", binary.display()))
+            })?;
+        let addresses: serde_json::Value = wait(|| serde_json::from_slice(&fs::read(&ports).ok()?).ok())
+            .ok_or_else(|| io::Error::other("not started"))?;
+        let address = |name: &str| addresses[name].as_str().unwrap_or_default().to_owned();
+        let (http, messagex) = (address("http"), address("messagex"));
+        Ok(Self { child, _home: home, name: "framegate", http, messagex })
+    }
+
+    /// nginx with nchan, two workers.
+    pub(crate) fn nchan() -> io::Result<Self> {
+        let module = "/usr/lib/nginx/modules/ngx_nchan_module.so";
+        if !Path::new(module).exists() {
+            return Err(io::Error::other(
+                "nchan is not installed (Debian packages nginx, libnginx-mod-nchan)",
+            ));
+        }
+        let home = tempfile::tempdir()?;
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let dir = home.path().display();
+        let config = format!(
+            "load_module {module};\ndaemon off;\npid {dir}/pid;\nerror_log {dir}/error.log;\nworker_processes 2;\n\
+             worker_rlimit_nofile 65536;\nevents {{ worker_connections 16384; }}\n\
+             http {{ access_log off; client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy;\n\
+             fastcgi_temp_path {dir}/fastcgi; uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;\n\
+             keepalive_requests 1000000;\nserver {{ listen 127.0.0.1:{port} backlog=8192;\n\
+             location = /pub {{ nchan_publisher http; nchan_channel_id $arg_id; nchan_message_buffer_length 1000;\n\
+             nchan_message_timeout 60s; }}\n\
+             location = /sub {{ nchan_subscriber eventsource websocket; nchan_channel_id $arg_id;\n\
+             nchan_subscriber_first_message newest; }} }} }}\n"
+        );
+        fs::write(home.path().join("nginx.conf"), config)?;
+        let child = Command::new("/usr/sbin/nginx")
+            .arg("-p")
+            .arg(home.path())
+            .arg("-c")
+            .arg(home.path().join("nginx.conf"))
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(home.path().join("log"))?)
+            .spawn()?;
+        let http = format!("127.0.0.1:{port}");
+        wait(|| std::net::TcpStream::connect(&http).ok())
+            .ok_or_else(|| io::Error::other("nginx did not start"))?;
+        Ok(Self { child, _home: home, name: "nchan", http, messagex: String::new() })
+    }
+
+    /// Its processes.
+    pub(crate) fn tree(&self) -> Tree {
+        Tree(self.child.id())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // nginx's workers end with their master when it is asked, not when it is killed
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        let _ = self.child.wait();
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another process's state cannot be awaited, only looked at again"
+)]
+fn wait<T>(mut probe: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < deadline {
+        if let Some(value) = probe() {
+            return Some(value);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    None
+}
