@@ -44,6 +44,17 @@ fn every_event_has_an_id_and_lines_are_split() {
 }
 
 #[test]
+fn a_stream_without_a_cursor_begins_with_one() {
+    let gateway = Gateway::start();
+    let mut sse = Sse::open(&gateway.address("http"), "topic=t", &[]);
+    let start = sse.try_next().expect("open").expect("a control event");
+    assert_eq!((start.name.as_str(), &start.json()["subscribed"]), ("framegate", &json!(true)));
+    publish(&gateway, "t", "1", &json!("missed"));
+    let mut resumed = Sse::open(&gateway.address("http"), "topic=t", &[("Last-Event-ID", &start.id)]);
+    assert_eq!(resumed.try_next().expect("open").expect("an event").json()["data"], "missed");
+}
+
+#[test]
 fn the_event_name_can_be_the_type() {
     let gateway = Gateway::start();
     let mut sse = Sse::open(&gateway.address("http"), "topic=t&event=type", &[]);

@@ -20,6 +20,7 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
             "/console/style.css",
             get(|| file("text/css; charset=utf-8", include_str!("../static/style.css"))),
         )
+        .route("/console/icon.svg", get(|| file("image/svg+xml", include_str!("../static/icon.svg"))))
 }
 
 async fn file(content_type: &'static str, text: &'static str) -> impl IntoResponse {
@@ -38,6 +39,17 @@ mod tests {
     const PAGE: &str = include_str!("../static/index.html");
     const SCRIPT: &str = include_str!("../static/app.js");
     const STYLE: &str = include_str!("../static/style.css");
+    const ROUTES: &str = include_str!("assets.rs");
+
+    #[test]
+    fn every_file_that_the_page_names_has_a_route() {
+        let files: Vec<&str> =
+            PAGE.split("\"/console/").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert_eq!(files.len(), 3);
+        for name in files {
+            assert!(ROUTES.contains(&format!("\"/console/{name}\"")), "{name}");
+        }
+    }
 
     #[test]
     fn every_element_that_the_script_names_is_on_the_page() {

@@ -327,7 +327,8 @@ byId("bind-form").addEventListener("submit", async (event) => {
     method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body),
   });
   try {
-    await api(`/admin/v1/queues/${encodeURIComponent(queue)}`).catch(() => post("/admin/v1/queues", { name: queue }));
+    const known = (await api("/admin/v1/queues")).queues.some((candidate) => candidate.name === queue);
+    if (!known) await post("/admin/v1/queues", { name: queue });
     await post("/admin/v1/bindings", { exchange: byId("bind-exchange").value, queue, key: byId("bind-key").value });
     say(byId("bind-result"), `queue '${queue}' is bound`);
     poll();

@@ -89,6 +89,11 @@ impl Faults {
         }
     }
 
+    /// Whether something was said of that place.
+    pub(crate) fn has(&self, place: &Place) -> bool {
+        self.0.iter().any(|fault| fault.place == *place)
+    }
+
     /// The value, if nothing was wrong.
     pub(crate) fn or_ok<T>(self, value: T) -> Result<T, EventError> {
         if self.0.is_empty() { Ok(value) } else { Err(EventError { faults: self.0 }) }

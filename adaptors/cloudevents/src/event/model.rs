@@ -75,7 +75,8 @@ impl Event {
             }
         }
         for name in REQUIRED {
-            if !attributes.iter().any(|attribute| attribute.name == name) {
+            // what could not be read is not among the attributes, and is not missing either
+            if !attributes.iter().any(|attribute| attribute.name == name) && !faults.has(&place(name)) {
                 faults.add(place(name), "is missing");
             }
         }

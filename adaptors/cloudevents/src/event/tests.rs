@@ -349,3 +349,12 @@ fn pieces_of_streams_are_not_carried() {
     let message = Egress { envelope: &envelope, frame: &frame, origin: &origin(), headers: &headers };
     assert!(write_event(message, &mut Vec::new()).is_err());
 }
+
+#[test]
+fn a_required_attribute_of_another_type_is_named_once() {
+    let text = r#"{"specversion":"1.0","id":1,"source":"/t","type":"t"}"#;
+    let error = read_event(&Bytes::from_static(text.as_bytes())).unwrap_err();
+    let said: Vec<_> =
+        error.faults.iter().map(|fault| (fault.place.clone(), fault.detail.as_str())).collect();
+    assert_eq!(said, [(Place::member("", "id"), "is not a string")]);
+}

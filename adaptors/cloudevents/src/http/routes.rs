@@ -9,6 +9,7 @@ use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::routing::any;
 use framegate_adaptor_api::{Client, HttpContext};
+use framegate_broker::feed::From as Start;
 use framegate_broker::{Answer, HeaderTable, Publish, Published, Reply, Request};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -214,21 +215,23 @@ async fn stream(context: &Context, headers: &HeaderMap, query: &Query) -> Result
     let client = client(context, headers, query).await?;
     let ask = Ask::read(headers, query)?;
     let settings = &context.settings;
-    let opening = ask.opening(settings);
     let (heartbeat, format) = (settings.heartbeat(), ask.format);
     let lifetime: Option<Duration> = lifetime(settings, Uuid::new_v4());
     let (headers, stopping) = (Arc::clone(&context.headers), context.http.stopping.clone());
-    match ask.source {
+    match &ask.source {
         Source::Topics(patterns, from) => {
-            let subscription = client.subscribe(Source::subscribe(&patterns, &from)).await?;
-            let word = resume::word(&from, subscription.resumed_exactly());
+            let subscription = client.subscribe(Source::subscribe(patterns, from)).await?;
+            let word = resume::word(from, subscription.resumed_exactly());
+            let start = (!matches!(from, Start::After(_))).then(|| subscription.cursor());
+            let opening = ask.opening(settings, start);
             let options = BodyOptions { opening, format, headers, heartbeat, lifetime, stopping };
             Ok(response(Body::new(SseBody::new(subscription, options)), word))
         }
         Source::Queue(queue) => {
             let line = client.connect(&format!("cloudevents sse queue {queue}"))?;
+            let opening = ask.opening(settings, None);
             let options = QueueOptions { opening, format, headers, heartbeat, lifetime, stopping };
-            let stream = QueueStream::start(line, queue, options).await?;
+            let stream = QueueStream::start(line, queue.clone(), options).await?;
             Ok(response(Body::from_stream(stream.into_stream()), "exact"))
         }
     }

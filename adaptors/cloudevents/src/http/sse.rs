@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use framegate_broker::feed::From as Start;
-use framegate_broker::{Name, Subscribe};
+use framegate_broker::{Cursor, Name, Subscribe};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -61,10 +61,14 @@ impl Ask {
         Ok(Self { source: source(Some(headers), query)?, format, pad })
     }
 
-    /// First bytes of the stream.
-    pub(crate) fn opening(&self, settings: &Settings) -> Bytes {
+    /// First bytes of the stream. `start`: the cursor of a subscription whose client has none yet; it is told, so that a
+    /// client that is cut before its first event comes back to this place.
+    pub(crate) fn opening(&self, settings: &Settings, start: Option<Cursor>) -> Bytes {
         let mut out = Vec::new();
         put_opening(&mut out, settings.retry_ms, self.pad);
+        if let Some(cursor) = start {
+            put_control(&mut out, Some(&cursor.to_string()), &json!({"subscribed": true}));
+        }
         out.into()
     }
 }
