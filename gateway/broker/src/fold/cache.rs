@@ -7,13 +7,15 @@ use bytes::Bytes;
 use framegate_frame::{Frame, Limits};
 use framegate_storage::StoreError;
 
-use super::Core;
+use super::{Core, timers::Timer};
 use crate::ids::{QueueId, Seq};
 use crate::limits::{PASS_BYTES_MAX, READ_AHEAD_BYTES};
 use crate::metrics::Metrics;
 use crate::record::{Body, Record, SeqSet};
 use crate::state::NO_BLOCK;
 
+/// Bodies that could not be read are read again after so many ms.
+const READ_AGAIN_MS: u64 = 500;
 /// Bytes an entry costs beside its frame.
 const ENTRY_BYTES: usize = 96;
 
@@ -122,11 +124,10 @@ impl Core {
         self.reader.load(queue, wanted);
     }
 
-    /// Bodies came back. One that is damaged is taken out, so that it blocks nothing.
+    /// Bodies came back. One that is damaged or gone is taken out, so that it blocks nothing; one that could not be read
+    /// for another reason is read again after a while.
     pub(super) fn loaded(&mut self, queue: QueueId, bodies: Vec<(Seq, Result<Bytes, StoreError>)>) {
-        if let Some(live) = self.live.get_mut(&queue) {
-            live.loading = false;
-        }
+        let mut again = false;
         for (seq, bytes) in bodies {
             let there = self.state(queue).queue(queue).is_some_and(|q| q.slots.get(seq.0).is_some());
             if !there {
@@ -134,16 +135,34 @@ impl Core {
             }
             Metrics::add(&self.shared.metrics.bodies_loaded, 1);
             let limits = Limits::gateway(Limits::GATEWAY_DATA_BYTES_CEILING);
-            let frame = bytes
-                .map_err(|e| e.to_string())
-                .and_then(|b| Frame::parse(b, &limits).map_err(|e| e.to_string()));
-            match frame {
-                Ok(frame) => self.cache_frame(queue, seq, frame),
+            let lost = match bytes {
+                Ok(bytes) => match Frame::parse(bytes, &limits) {
+                    Ok(frame) => {
+                        self.cache_frame(queue, seq, frame);
+                        continue;
+                    }
+                    Err(error) => error.to_string(),
+                },
+                Err(error @ (StoreError::NotFound { .. } | StoreError::Corrupt { .. })) => error.to_string(),
                 Err(error) => {
-                    tracing::error!(%queue, %seq, %error, "a stored message cannot be read and is taken out");
-                    self.remove(queue, &SeqSet::one(seq));
+                    tracing::warn!(%queue, %seq, %error, "a stored message cannot be read now; it is read again");
+                    again = true;
+                    continue;
                 }
-            }
+            };
+            tracing::error!(%queue, %seq, error = lost, "a stored message is damaged and is taken out");
+            self.remove(queue, &SeqSet::one(seq));
+        }
+        if again {
+            return self.timers.add(self.now.mono_ms + READ_AGAIN_MS, Timer::Reload(queue));
+        }
+        self.reload(queue);
+    }
+
+    /// Bodies may be asked for again.
+    pub(super) fn reload(&mut self, queue: QueueId) {
+        if let Some(live) = self.live.get_mut(&queue) {
+            live.loading = false;
         }
         self.mark_dirty(queue);
     }

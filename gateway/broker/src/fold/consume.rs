@@ -223,15 +223,19 @@ impl Core {
         }
         self.dispatch(queue);
         // still waiting: for a message, or for a body to be read
-        if let Some(waiting) = self.waiters.get(&waiter) {
-            let deadline = waiting.deadline_ms;
-            let loading = self.live.get(&queue).is_some_and(|l| l.loading);
-            if deadline <= self.now.mono_ms && !loading {
+        if let Some(deadline) = self.waiters.get(&waiter).map(|w| w.deadline_ms) {
+            if deadline <= self.now.mono_ms && !self.is_loading_for(waiter) {
                 self.end_wait(waiter);
-            } else if !loading {
+            } else {
                 self.timers.add(deadline, super::timers::Timer::Wait(waiter));
             }
         }
+    }
+
+    /// A body is being read that a pull waits for.
+    pub(super) fn is_loading_for(&self, waiter: u64) -> bool {
+        let queue = self.waiters.get(&waiter).map(|w| w.queue);
+        queue.and_then(|q| self.live.get(&q)).is_some_and(|l| l.loading)
     }
 
     /// Makes the holder of pulled messages known.

@@ -15,6 +15,8 @@ pub(super) enum Timer {
     Wait(u64),
     /// A requeue delay has passed.
     Requeue(QueueId, u64),
+    /// Bodies that could not be read are read again.
+    Reload(QueueId),
     /// Topics are looked at for events that are no longer kept.
     Sweep,
 }
@@ -25,6 +27,8 @@ pub(super) struct Timers {
     heap: BinaryHeap<Reverse<(u64, Timer)>>,
 }
 
+/// A pull whose time is over waits on in steps of so many ms while a body is being read for it.
+const LOADING_MS: u64 = 10;
 /// Timers that one pass handles.
 const DUE_MAX: usize = 1024;
 
@@ -50,7 +54,11 @@ impl Core {
             let Reverse((_, timer)) = std::collections::binary_heap::PeekMut::pop(due);
             match timer {
                 Timer::Lease(id, consumer, seq) => self.expire_lease(id, consumer, seq),
+                Timer::Wait(waiter) if self.is_loading_for(waiter) => {
+                    self.timers.add(self.now.mono_ms + LOADING_MS, timer);
+                }
                 Timer::Wait(waiter) => self.end_wait(waiter),
+                Timer::Reload(queue) => self.reload(queue),
                 Timer::Requeue(queue, seq) => self.requeue_due(queue, seq),
                 Timer::Sweep => self.sweep_topics(),
             }
