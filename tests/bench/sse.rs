@@ -149,7 +149,9 @@ async fn publish_all(address: &str, path: &str, shared: &Shared, events: u64) ->
     socket.set_nodelay(true)?;
     let mut answer = vec![0; 4096];
     for number in 0..events {
-        while (number + 1).saturating_sub(WINDOW) * shared.subscribers > shared.delivered.load(Ordering::Acquire) {
+        while (number + 1).saturating_sub(WINDOW) * shared.subscribers
+            > shared.delivered.load(Ordering::Acquire)
+        {
             shared.progress.notified().await;
         }
         let body = body(number);
