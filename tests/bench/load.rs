@@ -20,8 +20,9 @@ pub(crate) fn body(number: u64) -> Vec<u8> {
 pub(crate) struct Finder {
     /// End of what was read before, shorter than a mark with its digits.
     carry: Vec<u8>,
-    /// Number that comes next.
+    /// Number that comes next; the first one that comes may be any.
     pub(crate) next: u64,
+    started: bool,
 }
 
 impl Finder {
@@ -45,11 +46,12 @@ impl Finder {
             if &text[..MARK.len()] == MARK {
                 let number =
                     text[MARK.len()..].iter().fold(0, |n, d| n * 10 + u64::from(d.wrapping_sub(b'0')));
-                if number != self.next {
+                if number != self.next && self.started {
                     return Err(io::Error::other(format!("expected {}, got {number}", self.next)));
                 }
+                self.started = true;
                 found(number);
-                self.next += 1;
+                self.next = number + 1;
                 rest = &rest[at + text.len()..];
             } else {
                 rest = &rest[at + 1..];

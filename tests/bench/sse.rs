@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -17,6 +17,11 @@ use crate::servers::Server;
 
 /// Events on the way to the slowest subscriber: with one, neither server can send several in one write.
 const WINDOW: u64 = 1;
+
+/// Events before the measured ones: every subscriber is really in when it has seen the last of them.
+const WARM_UP: u64 = 5;
+/// Longest wait for that.
+const WARM_UP_MAX: Duration = Duration::from_secs(20);
 
 /// Where to subscribe and publish.
 struct Paths {
@@ -41,7 +46,7 @@ pub(crate) fn run(runtime: &Runtime, peer: Option<&str>, quick: bool) -> io::Res
             ours.push(runtime.block_on(fan_out(&Server::framegate()?, *subscribers, *events))?);
             match peer {
                 Some("nchan") => {
-                    theirs.push(runtime.block_on(fan_out(&Server::nchan()?, *subscribers, *events))?)
+                    theirs.push(runtime.block_on(fan_out(&Server::nchan()?, *subscribers, *events))?);
                 }
                 Some(other) => {
                     return Err(io::Error::other(format!("there is no peer '{other}'; there is: nchan")));
@@ -62,6 +67,7 @@ pub(crate) fn run(runtime: &Runtime, peer: Option<&str>, quick: bool) -> io::Res
 struct Shared {
     delivered: AtomicU64,
     ready: AtomicU64,
+    warm: AtomicU64,
     progress: Notify,
     started: Instant,
     published_ns: Vec<AtomicU64>,
@@ -73,9 +79,10 @@ async fn fan_out(server: &Server, subscribers: u64, events: u64) -> io::Result<F
     let shared = Arc::new(Shared {
         delivered: AtomicU64::new(0),
         ready: AtomicU64::new(0),
+        warm: AtomicU64::new(0),
         progress: Notify::new(),
         started: Instant::now(),
-        published_ns: (0..events).map(|_| AtomicU64::new(0)).collect(),
+        published_ns: (0..WARM_UP + events).map(|_| AtomicU64::new(0)).collect(),
         subscribers,
     });
     let mut readers = Vec::new();
@@ -87,9 +94,19 @@ async fn fan_out(server: &Server, subscribers: u64, events: u64) -> io::Result<F
     while shared.ready.load(Ordering::Acquire) < subscribers {
         shared.progress.notified().await;
     }
+    let mut publisher = TcpStream::connect(&server.http).await?;
+    publisher.set_nodelay(true)?;
+    warm_up(&mut publisher, publish, &shared).await?;
     let cpu = server.tree().cpu_seconds();
     let started = Instant::now();
-    publish_all(&server.http, publish, &shared, events).await?;
+    for number in WARM_UP..WARM_UP + events {
+        while (number + 1 - WARM_UP).saturating_sub(WINDOW) * subscribers
+            > shared.delivered.load(Ordering::Acquire)
+        {
+            shared.progress.notified().await;
+        }
+        post(&mut publisher, publish, &shared, number).await?;
+    }
     let mut latencies_us = Vec::new();
     for reader in readers {
         latencies_us.extend(reader.await.map_err(io::Error::other)??);
@@ -118,7 +135,7 @@ async fn read(mut socket: TcpStream, shared: Arc<Shared>, events: u64, sample: b
     let mut finder = Finder::default();
     let mut latencies = Vec::new();
     let mut head = true;
-    while finder.next < events {
+    while finder.next < WARM_UP + events {
         let n = socket.read(&mut buffer).await?;
         if n == 0 {
             return Err(io::Error::other(format!("the stream ended after {} events", finder.next)));
@@ -129,13 +146,20 @@ async fn read(mut socket: TcpStream, shared: Arc<Shared>, events: u64, sample: b
         }
         let before = finder.next;
         finder.take(&buffer[..n], |number| {
-            if sample {
+            if sample && number >= WARM_UP {
                 let published = shared.published_ns[number as usize].load(Ordering::Acquire);
                 let now = shared.started.elapsed().as_nanos() as u64;
                 latencies.push((now.saturating_sub(published) / 1000) as u32);
             }
         })?;
-        let found = finder.next - before;
+        if before < WARM_UP && finder.next >= WARM_UP {
+            shared.warm.fetch_add(1, Ordering::AcqRel);
+            shared.progress.notify_one();
+        }
+        let found = finder.next.max(WARM_UP) - before.max(WARM_UP);
+        if found == 0 {
+            continue;
+        }
         let all = shared.delivered.fetch_add(found, Ordering::AcqRel) + found;
         if all / shared.subscribers != (all - found) / shared.subscribers {
             shared.progress.notify_one();
@@ -144,30 +168,33 @@ async fn read(mut socket: TcpStream, shared: Arc<Shared>, events: u64, sample: b
     Ok(latencies)
 }
 
-async fn publish_all(address: &str, path: &str, shared: &Shared, events: u64) -> io::Result<()> {
-    let mut socket = TcpStream::connect(address).await?;
-    socket.set_nodelay(true)?;
-    let mut answer = vec![0; 4096];
-    for number in 0..events {
-        while (number + 1).saturating_sub(WINDOW) * shared.subscribers
-            > shared.delivered.load(Ordering::Acquire)
-        {
+async fn warm_up(publisher: &mut TcpStream, path: &str, shared: &Shared) -> io::Result<()> {
+    for number in 0..WARM_UP {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        post(publisher, path, shared, number).await?;
+    }
+    let everybody = async {
+        while shared.warm.load(Ordering::Acquire) < shared.subscribers {
             shared.progress.notified().await;
         }
-        let body = body(number);
-        let mut request = format!(
-            "POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        )
-        .into_bytes();
-        request.extend_from_slice(&body);
-        shared.published_ns[number as usize]
-            .store(shared.started.elapsed().as_nanos() as u64, Ordering::Release);
-        socket.write_all(&request).await?;
-        let n = socket.read(&mut answer).await?;
-        if !answer[..n].starts_with(b"HTTP/1.1 20") {
-            return Err(io::Error::other(format!("publish: {}", String::from_utf8_lossy(&answer[..n]))));
-        }
+    };
+    tokio::time::timeout(WARM_UP_MAX, everybody).await.map_err(|_| {
+        let (warm, all) = (shared.warm.load(Ordering::Acquire), shared.subscribers);
+        io::Error::other(format!("{warm} of {all} subscribers saw the last event before the measured ones"))
+    })
+}
+
+async fn post(socket: &mut TcpStream, path: &str, shared: &Shared, number: u64) -> io::Result<()> {
+    let body = body(number);
+    let head = "Host: bench\r\nContent-Type: text/plain\r\nContent-Length";
+    let mut request = format!("POST {path} HTTP/1.1\r\n{head}: {}\r\n\r\n", body.len()).into_bytes();
+    request.extend_from_slice(&body);
+    shared.published_ns[number as usize].store(shared.started.elapsed().as_nanos() as u64, Ordering::Release);
+    socket.write_all(&request).await?;
+    let mut answer = [0; 4096];
+    let n = socket.read(&mut answer).await?;
+    if !answer[..n].starts_with(b"HTTP/1.1 20") {
+        return Err(io::Error::other(format!("publish: {}", String::from_utf8_lossy(&answer[..n]))));
     }
     Ok(())
 }
