@@ -1,7 +1,7 @@
 //! The servers under load: ours, and peers installed on the machine. Each in a folder of its own, killed on drop.
 
 use std::fs;
-use std::io;
+use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -82,6 +82,18 @@ impl Server {
         wait(|| std::net::TcpStream::connect(&http).ok())
             .ok_or_else(|| io::Error::other("nginx did not start"))?;
         Ok(Self { child, _home: home, name: "nchan", http, messagex: String::new() })
+    }
+
+    /// This program as the null server.
+    pub(crate) fn null() -> io::Result<Self> {
+        let mut child =
+            Command::new(std::env::current_exe()?).arg("null-server").stdout(Stdio::piped()).spawn()?;
+        let mut port = String::new();
+        if let Some(out) = child.stdout.take() {
+            io::BufReader::new(out).read_line(&mut port)?;
+        }
+        let http = format!("127.0.0.1:{}", port.trim());
+        Ok(Self { child, _home: tempfile::tempdir()?, name: "null", http, messagex: String::new() })
     }
 
     /// Its processes.

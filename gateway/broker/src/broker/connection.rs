@@ -73,6 +73,9 @@ impl Connection {
         let (id, vhost, principal) = (self.id, self.vhost.clone(), self.principal.clone());
         let (shared, untaken) = (Arc::clone(&self.shared), Arc::clone(&self.untaken));
         async move {
+            if shared.has_failed() {
+                return Err(BrokerError::StorageFailed);
+            }
             let mut requests = requests.into_iter().peekable();
             while requests.peek().is_some() {
                 // up to and including the first definition: what follows is routed by the topology after it

@@ -13,6 +13,8 @@ use framegate_storage::{Generation, ShardStore, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 pub use connection::{Connection, Outbox};
+#[cfg(test)]
+pub(crate) use route::route as route_request;
 pub(crate) use shared::Shared;
 pub use startup::{StartError, Startup};
 

@@ -14,17 +14,25 @@ use crate::routing::Targets;
 
 /// Checks a request and routes it when it is a publish. A refusal goes through the fold, so that answers keep their
 /// order.
-pub(super) fn route(shared: &Shared, principal: &Principal, vhost: &Name, request: Request) -> Task {
+pub(crate) fn route(shared: &Shared, principal: &Principal, vhost: &Name, request: Request) -> Task {
     match request {
         Request::Publish(publish) => route_publish(shared, principal, vhost, publish),
         Request::Atomic(requests) => {
-            Task::Atomic(requests.into_iter().map(|r| route(shared, principal, vhost, r)).collect())
+            let tasks = requests.into_iter().map(|r| route(shared, principal, vhost, r)).collect();
+            within_a_block(shared, Task::Atomic(tasks))
         }
         request => match check(principal, vhost, &request) {
             Ok(()) => Task::Request(request),
             Err(error) => Task::Refused(error),
         },
     }
+}
+
+/// All of an atomic request goes into one block: together it may be as large as one message or the admission budget.
+fn within_a_block(shared: &Shared, task: Task) -> Task {
+    let max = shared.limits.message_bytes_max.max(shared.limits.admission_bytes_max) as u64;
+    let bytes = bytes(&task) as u64;
+    if bytes > max { Task::Refused(BrokerError::TooLarge { bytes, max }) } else { task }
 }
 
 /// Bytes that a task takes from the admission budget.

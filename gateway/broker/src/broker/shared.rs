@@ -37,6 +37,7 @@ pub(crate) struct Shared {
     connections: AtomicU64,
     next_connection: AtomicU64,
     subscriptions: AtomicI64,
+    failed: AtomicBool,
     failure: watch::Sender<Option<StoreError>>,
     this: Weak<Shared>,
 }
@@ -67,6 +68,7 @@ impl Shared {
             connections: AtomicU64::new(0),
             next_connection: AtomicU64::new(1),
             subscriptions: AtomicI64::new(0),
+            failed: AtomicBool::new(false),
             failure: watch::channel(None).0,
             this: Weak::clone(this),
         })
@@ -86,8 +88,14 @@ impl Shared {
 
     /// The shard failed.
     pub(crate) fn fail(&self, error: StoreError) {
+        self.failed.store(true, Ordering::Release);
         self.admission.close();
         self.failure.send_replace(Some(error));
+    }
+
+    /// The shard failed: nothing is taken any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
     }
 
     /// Hears of a failure.

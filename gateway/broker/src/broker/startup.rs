@@ -6,7 +6,7 @@ use framegate_storage::{ReportFn, ShardId, ShardStore, StoreError};
 
 use super::{Broker, Shared};
 use crate::fold::inbox::Inbox;
-use crate::fold::{Core, Now, spawn};
+use crate::fold::{Clock, Core, Now, spawn};
 use crate::headers::HeaderTable;
 use crate::limits::Limits;
 use crate::name::Name;
@@ -57,7 +57,7 @@ pub(super) fn start(startup: Startup) -> Result<Broker, StartError> {
     let topology = TopologyEditor::new(&vhosts).publish().unwrap_or_default();
     let shared = Shared::new(limits, headers, vhosts, claim.generation, topology, inbox);
     // the clock of the log never goes back
-    let now = Now { wall_ms: time_ms, mono_ms: 0 };
+    let now = Now { wall_ms: time_ms.max(Clock::start().now().wall_ms), mono_ms: 0 };
     let core = Core::new(state, claim, Arc::clone(&store), Arc::clone(&shared), now)?;
     spawn(core, receiver, Arc::clone(&shared))?;
     Ok(Broker { shared, store })

@@ -5,12 +5,16 @@ use framegate_storage::{Block, BlockFlags, Lsn, Report};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Core;
+use super::timers::Timer;
 use crate::ids::{QueueId, Seq};
 use crate::message::Envelope;
 use crate::metrics::Metrics;
 use crate::record::{Body, Record, SeqSet};
 use crate::request::Effect;
-use crate::state::{At, NO_BLOCK, OPEN_BLOCK, Placed, VOLATILE_BIT};
+use crate::state::{At, NO_BLOCK, OPEN_BLOCK, Placed, Times, VOLATILE_BIT};
+
+/// How long nothing is appended before the shard counts as idle.
+const IDLE_MS: u64 = 1000;
 
 /// A block on its way to the disk.
 pub(super) struct InFlight {
@@ -86,13 +90,20 @@ impl Core {
         let logged = queue.0 & VOLATILE_BIT == 0 && envelope.persistent;
         let Some(state) = self.state(queue).queue(queue) else { return (Seq(0), Lsn(0), body) };
         let seq = Seq(state.slots.next());
+        let times = Times::of(&envelope);
         let (lsn, written) = if logged {
             let body = body.unwrap_or(Body::Memory { len });
             self.log(Record::Enqueue { queue, seq, envelope, body }, frame, true)
         } else {
-            self.apply_unlogged(queue, Record::Enqueue { queue, seq, envelope, body: Body::Memory { len } });
+            // a frame that is not in memory is read from where it stands
+            let readable = |b: &Body| matches!(b, Body::At(at) if at.block.0 != OPEN_BLOCK);
+            let body = body.filter(|b| frame.is_none() && readable(b)).unwrap_or(Body::Memory { len });
+            self.apply_unlogged(queue, Record::Enqueue { queue, seq, envelope, body });
             (Lsn(0), None)
         };
+        if times != Times::default() {
+            self.schedule(queue, seq, times);
+        }
         if let Some(frame) = frame {
             self.cache_frame(queue, seq, frame.clone());
         }
@@ -156,14 +167,16 @@ impl Core {
 
     /// Closes the pass: the block goes to the log when there is room in flight, and effects leave.
     pub(crate) fn end_pass(&mut self) {
-        self.step_work();
-        self.dispatch_dirty();
-        self.publish_topology();
-        if self.encoder.count() > 0 {
+        // after the last block nothing is decided any more: what was promised leaves
+        if !self.closing {
+            self.step_work();
+            self.dispatch_dirty();
+            self.publish_topology();
             self.mark_delivered();
+            self.shrink_cache();
         }
-        self.shrink_cache();
-        if self.encoder.count() > 0 && self.in_flight.len() < self.store.caps().pipelining && !self.failed {
+        let may_append = !self.failed && !self.closing;
+        if may_append && self.encoder.count() > 0 && self.in_flight.len() < self.store.caps().pipelining {
             self.close_block(BlockFlags::default());
         }
         self.show_feed();
@@ -187,10 +200,33 @@ impl Core {
                 let permits = std::mem::take(&mut self.permits);
                 self.in_flight.push_back(InFlight { last, _permits: permits });
                 self.first = Lsn(last.0 + 1);
+                self.watch_idle(last);
                 Metrics::add(&self.shared.metrics.blocks, 1);
             }
             Err(error) => self.fail(error),
         }
+    }
+
+    /// Looks later whether this was the last block for a while.
+    fn watch_idle(&mut self, last: Lsn) {
+        if last != self.ticked && !std::mem::replace(&mut self.idle_timer, true) {
+            self.idle_seen = last;
+            self.timers.add(self.now.mono_ms + IDLE_MS, Timer::Idle);
+        }
+    }
+
+    /// The last group of a shard that has become idle is followed by one more block, so that a block says of it that it
+    /// is durable.
+    pub(super) fn maybe_idle(&mut self) {
+        self.idle_timer = false;
+        let last = Lsn(self.first.0 - 1);
+        if self.failed || self.closing || last == self.ticked {
+            return;
+        }
+        if last != self.idle_seen || !self.in_flight.is_empty() || self.encoder.count() > 0 {
+            return self.watch_idle(last);
+        }
+        self.ticked = self.log(Record::Tick, None, true).0;
     }
 
     /// What the store says.
@@ -211,7 +247,14 @@ impl Core {
     }
 
     fn durable(&mut self, upto: Lsn) {
+        let was_open = self.is_open();
         self.durable_to = self.durable_to.max(upto);
+        if !was_open && self.is_open() {
+            let queues: Vec<QueueId> = self.live.keys().copied().collect();
+            for queue in queues {
+                self.mark_dirty(queue);
+            }
+        }
         while self.in_flight.front().is_some_and(|b| b.last <= upto) {
             self.in_flight.pop_front();
         }

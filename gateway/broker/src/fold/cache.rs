@@ -17,7 +17,7 @@ use crate::state::NO_BLOCK;
 /// Bodies that could not be read are read again after so many ms.
 const READ_AGAIN_MS: u64 = 500;
 /// Bytes an entry costs beside its frame.
-const ENTRY_BYTES: usize = 96;
+pub(super) const ENTRY_BYTES: usize = 96;
 
 /// In which order frames came in, and what they take.
 #[derive(Debug, Default)]
@@ -26,27 +26,39 @@ pub(super) struct CacheOrder {
     bytes: usize,
 }
 
+#[cfg(test)]
+impl CacheOrder {
+    /// Frame bytes in memory, with what an entry costs.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
 impl Core {
     pub(super) fn cache_frame(&mut self, queue: QueueId, seq: Seq, frame: Frame) {
         let Some(live) = self.live.get_mut(&queue) else { return };
         let bytes = frame.as_bytes().len() + ENTRY_BYTES;
         if live.frames.insert(seq.0, frame).is_none() {
+            live.cached_bytes += bytes;
             self.cache.bytes += bytes;
             self.cache.order.push_back((queue, seq.0));
         }
     }
 
     pub(super) fn uncache(&mut self, queue: QueueId, seq: Seq) {
-        if let Some(frame) = self.live.get_mut(&queue).and_then(|l| l.frames.remove(&seq.0)) {
-            self.cache.bytes -= frame.as_bytes().len() + ENTRY_BYTES;
+        let Some(live) = self.live.get_mut(&queue) else { return };
+        if let Some(frame) = live.frames.remove(&seq.0) {
+            let bytes = frame.as_bytes().len() + ENTRY_BYTES;
+            live.cached_bytes -= bytes;
+            self.cache.bytes -= bytes;
         }
     }
 
     /// Forgets a whole queue.
     pub(super) fn uncache_queue(&mut self, queue: QueueId) {
         if let Some(live) = self.live.get_mut(&queue) {
-            self.cache.bytes -= live.frames.values().map(|f| f.as_bytes().len() + ENTRY_BYTES).sum::<usize>();
-            live.frames = Default::default();
+            self.cache.bytes -= std::mem::take(&mut live.cached_bytes);
+            self.reader.bury(std::mem::take(&mut live.frames));
         }
     }
 
@@ -151,6 +163,9 @@ impl Core {
                 }
             };
             tracing::error!(%queue, %seq, error = lost, "a stored message is damaged and is taken out");
+            if let Some(live) = self.live.get_mut(&queue) {
+                live.returned.remove(&seq.0);
+            }
             self.remove(queue, &SeqSet::one(seq));
         }
         if again {

@@ -1,24 +1,33 @@
 //! Consumers and pulls: who wants messages of which queue.
 
+use std::collections::BTreeMap;
+
 use framegate_storage::Lsn;
 
-use super::live::{ConsumerLive, Held, PoolLive, Taker, Waiter};
+use super::live::{ConsumerLive, Held, PoolLive, Taker, Terms, Waiter};
+use super::timers::Timer;
+use super::work::Work;
 use super::{AnswerTo, Core, DETACHED};
 use crate::error::{BrokerError, Kind};
 use crate::ids::{ConnectionId, ConsumerId, PoolId, QueueId};
+use crate::limits::SLICE_MESSAGES_MAX;
 use crate::name::Name;
 use crate::record::SeqSet;
 use crate::request::{CancelReason, Consume, Credit, Effect, Fetch, Reply, Request};
 
 /// Lease of a pull without connection that names none.
 const DETACHED_LEASE_MS: u64 = 30_000;
+/// How often a pull whose time has passed looks whether its message has been read.
+const LOADING_MS: u64 = 5;
 
 impl Core {
     /// Anything but a publish, in its turn.
     pub(super) fn request(&mut self, to: AnswerTo, connection: ConnectionId, vhost: &Name, request: Request) {
         match request {
             Request::Consume(consume) => {
+                let consumer = consume.consumer;
                 let result = self.consume(connection, vhost, consume);
+                self.start_pushing(to, connection, consumer, result.is_ok());
                 self.answer(to, Lsn(0), result);
             }
             Request::Fetch(fetch) => self.fetch(to, connection, vhost, fetch),
@@ -67,7 +76,8 @@ impl Core {
         let Some(connection) = self.connections.get_mut(&id).filter(|_| id != DETACHED) else {
             return Err(BrokerError::NotSupported { what: "a consumer without a connection" });
         };
-        if connection.consumers.get(&consume.consumer).is_some_and(|c| c.active || !c.held.is_empty()) {
+        let known = connection.consumers.get(&consume.consumer);
+        if known.is_some_and(|c| c.active || c.waits > 0 || !c.held.is_empty()) {
             return Err(BrokerError::ConsumerExists);
         }
         if connection.consumers.len() >= max {
@@ -84,7 +94,6 @@ impl Core {
             live.exclusive = Some((id, consume.consumer));
         }
         live.consumers += 1;
-        live.join(consume.priority, Taker::Consumer(id, consume.consumer));
         if let Some(pool) = consume.pool {
             connection.pools.entry(pool).or_default();
         }
@@ -94,17 +103,35 @@ impl Core {
                 queue,
                 prefetch: consume.prefetch,
                 pool: consume.pool,
-                auto_ack: consume.auto_ack,
-                lease_ms: consume.lease_ms,
-                tokens: consume.tokens,
+                terms: Terms {
+                    auto_ack: consume.auto_ack,
+                    lease_ms: consume.lease_ms,
+                    tokens: consume.tokens,
+                },
                 priority: consume.priority,
                 active: true,
-                in_line: true,
+                announced: false,
+                in_line: false,
+                waits: 0,
+                lease_timer_ms: 0,
                 held: Default::default(),
             },
         );
-        self.mark_dirty(queue);
         Ok(Reply::Done)
+    }
+
+    /// Messages follow the answer to a consumer's start. When that waits behind effects that are not durable yet, so do
+    /// they.
+    fn start_pushing(&mut self, to: AnswerTo, id: ConnectionId, consumer: ConsumerId, started: bool) {
+        let Some(connection) = self.connections.get_mut(&id).filter(|_| started) else { return };
+        if let (AnswerTo::Request(_, request), false) = (to, connection.gated.is_empty()) {
+            connection.unannounced.push((request, consumer));
+        } else {
+            if let Some(live) = connection.consumers.get_mut(&consumer) {
+                live.announced = true;
+            }
+            self.wake_consumer(id, consumer);
+        }
     }
 
     fn credit(&mut self, id: ConnectionId, credit: Credit) {
@@ -126,9 +153,8 @@ impl Core {
     /// Lets a consumer stand in line again, if it can take.
     pub(super) fn wake_consumer(&mut self, id: ConnectionId, consumer: ConsumerId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let Some(live) = connection.consumers.get(&consumer).filter(|c| c.active && !c.in_line) else {
-            return;
-        };
+        let pushed = |c: &&ConsumerLive| c.active && c.announced && !c.in_line;
+        let Some(live) = connection.consumers.get(&consumer).filter(pushed) else { return };
         if !has_credit(live, &connection.pools) {
             return;
         }
@@ -179,7 +205,7 @@ impl Core {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let Some(live) = connection.consumers.get_mut(&consumer).filter(|c| c.active) else { return };
         live.active = false;
-        let (queue, priority, empty) = (live.queue, live.priority, live.held.is_empty());
+        let (queue, priority, empty) = (live.queue, live.priority, live.held.is_empty() && live.waits == 0);
         if empty {
             connection.consumers.remove(&consumer);
         }
@@ -207,12 +233,12 @@ impl Core {
             fetch.tokens = true;
         }
         fetch.max = fetch.max.max(1);
-        if let Err(error) = self.holder(connection, queue, &fetch) {
-            return self.answer(to, Lsn(0), Err(error));
-        }
         if self.waiters.len() >= self.shared.limits.waiters_max {
             let max = self.shared.limits.waiters_max as u64;
             return self.answer(to, Lsn(0), Err(BrokerError::Limit { what: "waiting pulls", max }));
+        }
+        if let Err(error) = self.holder(connection, queue, &fetch) {
+            return self.answer(to, Lsn(0), Err(error));
         }
         self.next_waiter += 1;
         let waiter = self.next_waiter;
@@ -223,19 +249,14 @@ impl Core {
         }
         self.dispatch(queue);
         // still waiting: for a message, or for a body to be read
-        if let Some(deadline) = self.waiters.get(&waiter).map(|w| w.deadline_ms) {
-            if deadline <= self.now.mono_ms && !self.is_loading_for(waiter) {
-                self.end_wait(waiter);
+        if let Some(waiting) = self.waiters.get(&waiter) {
+            let deadline = waiting.deadline_ms;
+            if deadline <= self.now.mono_ms {
+                self.wait_over(waiter);
             } else {
-                self.timers.add(deadline, super::timers::Timer::Wait(waiter));
+                self.timers.add(deadline, Timer::Wait(waiter));
             }
         }
-    }
-
-    /// A body is being read that a pull waits for.
-    pub(super) fn is_loading_for(&self, waiter: u64) -> bool {
-        let queue = self.waiters.get(&waiter).map(|w| w.queue);
-        queue.and_then(|q| self.live.get(&q)).is_some_and(|l| l.loading)
     }
 
     /// Makes the holder of pulled messages known.
@@ -245,21 +266,45 @@ impl Core {
             queue,
             prefetch: None,
             pool: None,
-            auto_ack: fetch.auto_ack,
-            lease_ms: fetch.lease_ms,
-            tokens: fetch.tokens,
+            terms: terms_of(fetch),
             priority: 0,
             active: false,
+            announced: false,
             in_line: false,
+            waits: 0,
+            lease_timer_ms: 0,
             held: Default::default(),
         });
         if holder.queue != queue {
-            if holder.active || !holder.held.is_empty() {
+            if holder.active || holder.waits > 0 || !holder.held.is_empty() {
                 return Err(BrokerError::ConsumerExists);
             }
             holder.queue = queue;
         }
+        holder.waits += 1;
         Ok(())
+    }
+
+    /// The time of a wait has passed. When there is a message that only has to be read, it waits for that too.
+    pub(super) fn wait_over(&mut self, waiter: u64) {
+        let Some(waiting) = self.waiters.get(&waiter) else { return };
+        let queue = waiting.queue;
+        // dirty: it may have been read just now, and is handed out at the end of this pass
+        let comes = !self.is_open() || self.live.get(&queue).is_some_and(|l| l.loading || l.dirty);
+        if comes && self.ready_count(queue) > 0 {
+            self.timers.add(self.now.mono_ms + LOADING_MS, Timer::Wait(waiter));
+        } else {
+            self.end_wait(waiter);
+        }
+    }
+
+    /// A pull waits no more.
+    pub(super) fn forget_wait(&mut self, id: ConnectionId, consumer: ConsumerId) {
+        let holder = self.connections.get_mut(&id).and_then(|c| c.consumers.get_mut(&consumer));
+        if let Some(holder) = holder {
+            holder.waits = holder.waits.saturating_sub(1);
+        }
+        self.forget_empty_holder(id, consumer);
     }
 
     /// A wait is over: the answer is empty.
@@ -269,15 +314,15 @@ impl Core {
         if let Some(live) = self.live.get_mut(&waiting.queue) {
             live.leave(0, Taker::Waiter(waiter));
         }
-        self.forget_empty_holder(waiting.connection, waiting.fetch.consumer);
+        self.forget_wait(waiting.connection, waiting.fetch.consumer);
         self.answer(waiting.to, Lsn(0), Ok(Reply::Fetched { messages: Vec::new(), remaining }));
     }
 
-    /// Removes a holder that holds nothing and to which nothing is pushed.
+    /// Removes a holder that holds nothing, to which nothing is pushed and for which no pull waits.
     pub(super) fn forget_empty_holder(&mut self, id: ConnectionId, consumer: ConsumerId) {
         if let Some(connection) = self.connections.get_mut(&id) {
-            let idle = connection.consumers.get(&consumer).is_some_and(|c| !c.active && c.held.is_empty());
-            if idle {
+            let holder = connection.consumers.get(&consumer);
+            if holder.is_some_and(|c| !c.active && c.waits == 0 && c.held.is_empty()) {
                 connection.consumers.remove(&consumer);
             }
         }
@@ -297,7 +342,7 @@ impl Core {
             let held = self.connections.get_mut(&id).and_then(|c| c.consumers.get_mut(consumer));
             let Some((queue, held)) = held.map(|c| (c.queue, std::mem::take(&mut c.held))) else { continue };
             self.end_consumer(id, *consumer);
-            self.give_back(queue, &held);
+            self.give_back(queue, held);
         }
         for queue in exclusive {
             self.drop_queue(queue);
@@ -306,8 +351,12 @@ impl Core {
         self.gated.remove(&id);
     }
 
-    /// Leases return to their places, one record for all of them.
-    fn give_back(&mut self, queue: QueueId, held: &std::collections::BTreeMap<u64, Held>) {
+    /// Leases return to their places, one record for all of them; very many go slice by slice.
+    pub(super) fn give_back(&mut self, queue: QueueId, mut held: BTreeMap<u64, Held>) {
+        if let Some(later) = held.keys().nth(SLICE_MESSAGES_MAX).copied() {
+            let rest = held.split_off(&later);
+            self.work.push_back(Work::GiveBack { queue, held: rest });
+        }
         for held in held.values() {
             if let Some(token) = held.token {
                 self.tokens.remove(&token);
@@ -317,10 +366,9 @@ impl Core {
         for seq in held.keys() {
             seqs.push(crate::ids::Seq(*seq));
         }
-        if let Some(live) = self.live.get_mut(&queue) {
-            live.held -= seqs.len();
-            live.leased -= seqs.len();
-        }
+        let Some(live) = self.live.get_mut(&queue) else { return };
+        live.held -= seqs.len();
+        live.leased -= seqs.len();
         self.return_to_queue(queue, &seqs, true);
     }
 
@@ -334,6 +382,7 @@ impl Core {
                 }
             }
         }
+        let mut pools = std::collections::BTreeSet::new();
         for (id, consumer, active, held) in ended {
             for held in held.values() {
                 if let Some(token) = held.token {
@@ -343,14 +392,21 @@ impl Core {
             let connection = self.connections.get_mut(&id);
             let gone = connection.and_then(|c| {
                 let gone = c.consumers.remove(&consumer)?;
+                pools.extend(gone.pool.map(|pool| (id, pool)));
                 if let Some(pool) = gone.pool.and_then(|p| c.pools.get_mut(&p)) {
                     pool.used = pool.used.saturating_sub(u32::try_from(held.len()).unwrap_or(u32::MAX));
                 }
                 Some(gone)
             });
             if active && gone.is_some() {
-                self.push_effect(id, Effect::Cancelled { consumer, reason: CancelReason::QueueDeleted });
+                // in its turn: not before the answer to the consumer's start
+                let reason = CancelReason::QueueDeleted;
+                self.effect(id, Lsn(0), Effect::Cancelled { consumer, reason });
             }
+        }
+        // what the gone consumers held is free for others of their pools
+        for (id, pool) in pools {
+            self.wake_pool(id, pool);
         }
         let waiting: Vec<u64> =
             self.waiters.iter().filter(|(_, w)| w.queue == queue).map(|(waiter, _)| *waiter).collect();
@@ -360,9 +416,14 @@ impl Core {
     }
 }
 
+/// How a pull wants its messages.
+pub(super) fn terms_of(fetch: &Fetch) -> Terms {
+    Terms { auto_ack: fetch.auto_ack, lease_ms: fetch.lease_ms, tokens: fetch.tokens }
+}
+
 /// A consumer may hold one more.
 pub(super) fn has_credit(consumer: &ConsumerLive, pools: &super::live::IdMap<PoolId, PoolLive>) -> bool {
-    if consumer.auto_ack {
+    if consumer.terms.auto_ack {
         // nothing is held: a limit of 0 pauses, any other is never reached
         return consumer.prefetch != Some(0);
     }

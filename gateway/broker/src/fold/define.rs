@@ -29,10 +29,10 @@ impl Core {
             Define::DeleteQueue { name, if_unused, if_empty } => {
                 self.delete_queue(connection, vhost, &name, if_unused, if_empty)
             }
-            Define::Purge(name) => match self.usable(connection, vhost, &name) {
-                Ok(queue) => return self.purge(to, queue),
-                Err(error) => Err(error),
-            },
+            Define::Purge(name) => {
+                let queue = self.usable(connection, vhost, &name);
+                queue.map(|q| Reply::Removed { messages: self.purge(q) })
+            }
             Define::Bind(binding) => self.bind(connection, vhost, binding),
             Define::Unbind(binding) => self.unbind(vhost, &binding),
             Define::Topic(spec) => self.declare_topic(vhost, spec),

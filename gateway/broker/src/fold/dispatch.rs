@@ -2,15 +2,16 @@
 
 use framegate_storage::Lsn;
 
-use super::consume::has_credit;
-use super::live::{Held, Taker};
+use super::consume::{has_credit, terms_of};
+use super::live::{Held, Taker, Terms};
 use super::{Core, timers::Timer};
 use crate::ids::{ConnectionId, ConsumerId, QueueId, Seq, Token};
 use crate::limits::SLICE_MESSAGES_MAX;
-use crate::message::{Delivery, Origin, Position};
+use crate::message::{DeathReason, Delivery, Origin, Position};
 use crate::metrics::Metrics;
 use crate::record::SeqSet;
 use crate::request::{Effect, Reply};
+use crate::state::{Times, VOLATILE_BIT};
 
 impl Core {
     /// Something changed in a queue: it is looked at before the pass ends.
@@ -31,6 +32,11 @@ impl Core {
         }
     }
 
+    /// The start is durable, if it has to be: messages may be delivered.
+    pub(super) fn is_open(&self) -> bool {
+        self.durable_to >= self.opens_at
+    }
+
     /// Queues are waiting to be looked at again at once.
     pub(crate) fn has_more(&self) -> bool {
         !self.dirty.is_empty() || !self.work.is_empty()
@@ -39,31 +45,112 @@ impl Core {
     /// Ready messages of a queue.
     pub(super) fn ready_count(&self, queue: QueueId) -> u64 {
         let count = self.state(queue).queue(queue).map_or(0, |q| q.count);
-        count.saturating_sub(self.live.get(&queue).map_or(0, |l| l.held))
+        count.saturating_sub(self.live.get(&queue).map_or(0, |l| l.held + l.purging))
     }
 
-    /// The next message in order that may be delivered, and whether somebody may have seen it.
-    fn next_ready(&self, queue: QueueId) -> Option<(u64, bool)> {
-        let live = self.live.get(&queue)?;
-        let after_purge = live.purging + 1;
-        if let Some(seq) = live.returned.range(after_purge..).next() {
-            return Some((*seq, true));
+    /// The next message in order that may be delivered. The cursor passes over those that are not ready before
+    /// their time.
+    fn next_ready(&mut self, queue: QueueId) -> Option<u64> {
+        let state = if queue.0 & VOLATILE_BIT != 0 { &self.volatile } else { &self.durable };
+        let (state, live) = (state.queue(queue)?, self.live.get_mut(&queue)?);
+        if let Some(seq) = live.returned.first() {
+            return Some(*seq);
         }
-        let (seq, _) = self.state(queue).queue(queue)?.slots.at_or_after(live.cursor.max(after_purge))?;
-        (seq <= live.visible).then_some((seq, seq <= live.seen_before))
+        loop {
+            let (seq, _) = state.slots.at_or_after(live.cursor)?;
+            if live.delayed.is_empty() || !live.delayed.contains(&seq) {
+                return (seq <= live.visible).then_some(seq);
+            }
+            live.cursor = seq + 1;
+        }
+    }
+
+    /// The next message in order that has not expired; those that have are taken out on the way.
+    fn next_fresh(&mut self, queue: QueueId) -> Option<u64> {
+        if !self.live.get(&queue)?.expiring {
+            return self.next_ready(queue);
+        }
+        let mut expired = SeqSet::default();
+        let mut fresh = None;
+        while let Some(seq) = self.next_ready(queue) {
+            let expires = self.state(queue).queue(queue)?.times(Seq(seq)).expires_at_ms;
+            if expires == 0 || expires > self.now.wall_ms {
+                fresh = Some(seq);
+                break;
+            }
+            if expired.len() >= SLICE_MESSAGES_MAX as u64 {
+                self.mark_dirty(queue);
+                break;
+            }
+            let live = self.live.get_mut(&queue)?;
+            if !live.returned.remove(&seq) {
+                live.cursor = seq + 1;
+            }
+            expired.push(Seq(seq));
+        }
+        if !expired.is_empty() {
+            self.dead_letter(queue, &expired, DeathReason::Expired);
+        }
+        fresh
+    }
+
+    /// The time of a queue's head has come.
+    pub(super) fn expire_head(&mut self, queue: QueueId) {
+        if let Some(live) = self.live.get_mut(&queue) {
+            live.expire_timer_ms = 0;
+            self.mark_dirty(queue);
+        }
+    }
+
+    /// Looks at the queue again when its head expires. Those behind it have their turn when they come to the head.
+    fn watch_head(&mut self, queue: QueueId) {
+        let Some(seq) = self.next_fresh(queue) else { return };
+        let expires = self.state(queue).queue(queue).map_or(0, |q| q.times(Seq(seq)).expires_at_ms);
+        let Some(live) = self.live.get_mut(&queue).filter(|_| expires != 0) else { return };
+        if live.expire_timer_ms == 0 || expires < live.expire_timer_ms {
+            live.expire_timer_ms = expires;
+            let after = expires.saturating_sub(self.now.wall_ms);
+            self.timers.add(self.now.mono_ms.saturating_add(after), Timer::Expire(queue));
+        }
+    }
+
+    /// Notes when a message is ready and when it is no longer.
+    pub(super) fn schedule(&mut self, queue: QueueId, seq: Seq, times: Times) {
+        let now = self.now;
+        let Some(live) = self.live.get_mut(&queue) else { return };
+        if times.deliver_at_ms > now.wall_ms {
+            live.delayed.insert(seq.0);
+            live.held += 1;
+            let due = now.mono_ms.saturating_add(times.deliver_at_ms - now.wall_ms);
+            self.timers.add(due, Timer::Requeue(queue, seq.0));
+        }
+        if times.expires_at_ms != 0 {
+            live.expiring = true;
+            self.mark_dirty(queue);
+        }
     }
 
     /// Delivers what can be delivered now.
     pub(super) fn dispatch(&mut self, queue: QueueId) {
+        if !self.is_open() {
+            return;
+        }
+        self.deliver_ready(queue);
+        if self.live.get(&queue).is_some_and(|l| l.expiring) {
+            self.watch_head(queue);
+        }
+    }
+
+    fn deliver_ready(&mut self, queue: QueueId) {
         for _ in 0..SLICE_MESSAGES_MAX {
-            let Some((seq, redelivered)) = self.next_ready(queue) else { return };
+            let Some(seq) = self.next_fresh(queue) else { return };
             let Some((priority, taker)) = self.live.get_mut(&queue).and_then(|l| l.pop_taker()) else {
                 return;
             };
             let resident = self.live.get(&queue).is_some_and(|l| l.frames.contains_key(&seq));
             let able = match taker {
                 Taker::Consumer(id, consumer) => self.can_take(id, consumer),
-                Taker::Waiter(waiter) => self.waiters.contains_key(&waiter),
+                Taker::Waiter(waiter) => self.still_waits(waiter),
             };
             if !able {
                 continue;
@@ -76,7 +163,7 @@ impl Core {
             }
             match taker {
                 Taker::Consumer(id, consumer) => {
-                    if let Some(delivery) = self.deliver(queue, Seq(seq), redelivered, id, consumer) {
+                    if let Some(delivery) = self.deliver(queue, Seq(seq), id, consumer, None) {
                         self.push_effect(id, Effect::Delivery(delivery));
                     }
                     if let Some(live) = self.live.get_mut(&queue) {
@@ -96,8 +183,7 @@ impl Core {
         let credit = has_credit(live, &connection.pools);
         let able = credit && connection.window.has_room();
         if !able {
-            if credit {
-                connection.busy.push(consumer);
+            if credit && connection.busy.insert(consumer) {
                 Metrics::add(&self.shared.metrics.paused_busy, 1);
             }
             if let Some(live) = connection.consumers.get_mut(&consumer) {
@@ -107,33 +193,51 @@ impl Core {
         able
     }
 
+    /// A pull still waits for its answer. One whose caller went away is forgotten.
+    fn still_waits(&mut self, waiter: u64) -> bool {
+        let Some(waiting) = self.waiters.get(&waiter) else { return false };
+        let heard = self.is_heard(waiting.to);
+        if !heard {
+            self.end_wait(waiter);
+        }
+        heard
+    }
+
     /// Gives a pull as much as it wants and is in memory.
     fn serve(&mut self, queue: QueueId, waiter: u64) {
         let Some(waiting) = self.waiters.remove(&waiter) else { return };
         let mut messages = Vec::new();
         while messages.len() < waiting.fetch.max as usize && messages.len() < SLICE_MESSAGES_MAX {
-            let Some((seq, redelivered)) = self.next_ready(queue) else { break };
+            let Some(seq) = self.next_fresh(queue) else { break };
             if !self.live.get(&queue).is_some_and(|l| l.frames.contains_key(&seq)) {
                 break;
             }
-            let holder = waiting.fetch.consumer;
-            messages.extend(self.deliver(queue, Seq(seq), redelivered, waiting.connection, holder));
+            let (holder, terms) = (waiting.fetch.consumer, terms_of(&waiting.fetch));
+            let id = waiting.connection;
+            let Some(delivery) = self.deliver(queue, Seq(seq), id, holder, Some(terms)) else { break };
+            messages.push(delivery);
         }
         let remaining = self.ready_count(queue);
-        self.forget_empty_holder(waiting.connection, waiting.fetch.consumer);
+        self.forget_wait(waiting.connection, waiting.fetch.consumer);
         self.answer(waiting.to, Lsn(0), Ok(Reply::Fetched { messages, remaining }));
     }
 
-    /// Takes a message out of the ready ones and leases it, or settles it at once.
+    /// Takes a message out of the ready ones and leases it, or settles it at once. `terms`: how, when not as the consumer
+    /// takes its messages.
     fn deliver(
         &mut self,
         queue: QueueId,
         seq: Seq,
-        redelivered: bool,
         id: ConnectionId,
         consumer: ConsumerId,
+        terms: Option<Terms>,
     ) -> Option<Delivery> {
-        let state = self.state(queue).queue(queue)?;
+        // who takes it is known before it leaves the ready ones
+        let connection = self.connections.get_mut(&id)?;
+        let holder = connection.consumers.get_mut(&consumer)?;
+        let terms = terms.unwrap_or(holder.terms);
+        let state = if queue.0 & VOLATILE_BIT != 0 { &self.volatile } else { &self.durable };
+        let state = state.queue(queue)?;
         let envelope = state.envelope(seq)?;
         let origin =
             Origin { vhost: state.vhost.clone(), name: state.spec.name.clone(), id: queue.0, seq: seq.0 };
@@ -141,22 +245,23 @@ impl Core {
         let frame = live.frames.get(&seq.0)?.clone();
         if !live.returned.remove(&seq.0) {
             live.cursor = seq.0 + 1;
-            self.delivered.insert(queue);
+            if queue.0 & VOLATILE_BIT == 0 {
+                self.delivered.insert(queue);
+            }
         }
-        let connection = self.connections.get_mut(&id)?;
-        let holder = connection.consumers.get_mut(&consumer)?;
-        let auto_ack = holder.auto_ack;
+        let seen_before = seq.0 <= live.seen_before;
         let mut token = None;
-        if !auto_ack {
-            if holder.tokens {
+        if !terms.auto_ack {
+            if terms.tokens {
                 let made = Token(uuid::Uuid::new_v4().as_u128());
                 self.tokens.insert(made, (id, consumer, seq.0));
                 token = Some(made);
             }
-            let deadline_ms =
-                holder.lease_ms.map_or(0, |lease| self.now.mono_ms.saturating_add(lease).max(1));
-            if deadline_ms != 0 {
-                self.timers.add(deadline_ms, Timer::Lease(id, consumer, seq.0));
+            let deadline_ms = terms.lease_ms.map_or(0, |lease| self.now.mono_ms.saturating_add(lease).max(1));
+            // one timer looks at all leases of a holder
+            if deadline_ms != 0 && (holder.lease_timer_ms == 0 || deadline_ms < holder.lease_timer_ms) {
+                holder.lease_timer_ms = deadline_ms;
+                self.timers.add(deadline_ms, Timer::Lease(id, consumer));
             }
             holder.held.insert(seq.0, Held { deadline_ms, token });
             if let Some(pool) = holder.pool.and_then(|p| connection.pools.get_mut(&p)) {
@@ -171,14 +276,14 @@ impl Core {
             position: Position::Queue(seq),
             token,
             attempt,
-            redelivered: redelivered || envelope.attempts > 0,
+            redelivered: seen_before || envelope.attempts > 0,
             envelope,
             frame,
             origin,
         };
         connection.window.take(delivery.window_bytes());
         Metrics::add(&self.shared.metrics.delivered, 1);
-        if auto_ack {
+        if terms.auto_ack {
             Metrics::add(&self.shared.metrics.acked, 1);
             self.remove(queue, &SeqSet::one(seq));
         }

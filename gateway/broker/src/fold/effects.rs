@@ -6,7 +6,7 @@ use super::inbox::Opened;
 use super::live::{ConnectionLive, IdMap};
 use super::{AnswerTo, Core, DETACHED};
 use crate::error::BrokerError;
-use crate::ids::{ConnectionId, RequestId};
+use crate::ids::{ConnectionId, ConsumerId, RequestId};
 use crate::request::{Effect, Reply};
 
 impl Core {
@@ -18,6 +18,8 @@ impl Core {
                 if gate > self.durable_to {
                     self.gated_calls.push_back((gate, call, result));
                 } else if let Some(reply) = self.calls.remove(&call) {
+                    // whoever hears of a definition may publish by it at once
+                    self.publish_topology();
                     let _ = reply.send(result);
                 }
             }
@@ -32,12 +34,13 @@ impl Core {
         if gate <= durable_to && connection.gated.is_empty() {
             return self.push_effect(id, effect);
         }
-        // one watermark stands for those before it
+        // one watermark stands for those before it; a block becomes durable as a whole
         if let (Effect::Confirmed { upto }, Some((last_gate, Effect::Confirmed { upto: last }))) =
             (&effect, connection.gated.back_mut())
-            && *last_gate >= gate
+            && (*last_gate >= gate || *last_gate >= self.first)
         {
             *last = *upto;
+            *last_gate = gate.max(*last_gate);
             return;
         }
         connection.gated.push_back((gate, effect));
@@ -67,6 +70,7 @@ impl Core {
             }
         }
         let waiting: Vec<ConnectionId> = self.gated.iter().copied().collect();
+        let mut announced = Vec::new();
         for id in waiting {
             let Some(connection) = self.connections.get_mut(&id) else {
                 self.gated.remove(&id);
@@ -78,9 +82,14 @@ impl Core {
                     (&effect, connection.out.last_mut())
                 {
                     *last = *upto;
-                } else {
-                    connection.out.push(effect);
+                    continue;
                 }
+                if let Effect::Reply(request, _) = &effect
+                    && let Some(at) = connection.unannounced.iter().position(|u| u.0 == *request)
+                {
+                    announced.push((id, connection.unannounced.swap_remove(at).1));
+                }
+                connection.out.push(effect);
             }
             if connection.gated.is_empty() {
                 self.gated.remove(&id);
@@ -88,6 +97,26 @@ impl Core {
             if was_empty && !connection.out.is_empty() {
                 self.touched.push(id);
             }
+        }
+        for (id, consumer) in announced {
+            self.announce(id, consumer);
+        }
+    }
+
+    /// The answer to a consumer's start is on its way: from now on messages may follow it.
+    fn announce(&mut self, id: ConnectionId, consumer: ConsumerId) {
+        let live = self.connections.get_mut(&id).and_then(|c| c.consumers.get_mut(&consumer));
+        if let Some(live) = live {
+            live.announced = true;
+            self.wake_consumer(id, consumer);
+        }
+    }
+
+    /// Whether the caller still waits for its answer. A connection does until its disconnect comes.
+    pub(super) fn is_heard(&self, to: AnswerTo) -> bool {
+        match to {
+            AnswerTo::Call(call) => self.calls.get(&call).is_some_and(|reply| !reply.is_closed()),
+            AnswerTo::Request(..) | AnswerTo::Nobody => true,
         }
     }
 
@@ -116,7 +145,8 @@ impl Core {
             window: opened.window,
             consumers: IdMap::default(),
             pools: IdMap::default(),
-            busy: Vec::new(),
+            busy: Default::default(),
+            unannounced: Vec::new(),
             out: Vec::new(),
             gated: Default::default(),
             publishes: false,
@@ -154,7 +184,8 @@ pub(super) fn detached(vhost: crate::name::Name) -> ConnectionLive {
         window: std::sync::Arc::new(super::inbox::Window::new(usize::MAX / 2)),
         consumers: IdMap::default(),
         pools: IdMap::default(),
-        busy: Vec::new(),
+        busy: Default::default(),
+        unannounced: Vec::new(),
         out: Vec::new(),
         gated: Default::default(),
         publishes: false,

@@ -134,14 +134,15 @@ impl Window {
         Self { left, paused: AtomicBool::new(false) }
     }
 
-    /// There is room, or the connection is marked as paused and `give_back` will say so.
+    /// There is room, or the connection is marked as paused and `give_back` will say so. Mark and look here, change and
+    /// look there: only one order for all threads makes sure that one of the two sees the other.
     pub(crate) fn has_room(&self) -> bool {
-        if self.left.load(Ordering::Acquire) > 0 {
+        if self.left.load(Ordering::SeqCst) > 0 {
             return true;
         }
-        self.paused.store(true, Ordering::Release);
+        self.paused.store(true, Ordering::SeqCst);
         // room that came between the look and the mark is seen here
-        self.left.load(Ordering::Acquire) > 0
+        self.left.load(Ordering::SeqCst) > 0
     }
 
     /// Takes bytes; a message larger than the window passes alone.
@@ -151,7 +152,7 @@ impl Window {
 
     /// Gives bytes back; true when the fold waits to hear of it.
     pub(crate) fn give_back(&self, bytes: usize) -> bool {
-        let left = self.left.fetch_add(i64::try_from(bytes).unwrap_or(i64::MAX), Ordering::AcqRel);
-        left + i64::try_from(bytes).unwrap_or(i64::MAX) > 0 && self.paused.swap(false, Ordering::AcqRel)
+        let left = self.left.fetch_add(i64::try_from(bytes).unwrap_or(i64::MAX), Ordering::SeqCst);
+        left + i64::try_from(bytes).unwrap_or(i64::MAX) > 0 && self.paused.swap(false, Ordering::SeqCst)
     }
 }

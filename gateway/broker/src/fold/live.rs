@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::AnswerTo;
 use super::inbox::Window;
-use crate::ids::{ConnectionId, ConsumerId, PoolId, QueueId, Token};
+use crate::ids::{ConnectionId, ConsumerId, PoolId, QueueId, RequestId, Token};
 use crate::name::Name;
 use crate::request::Effect;
 
@@ -52,7 +52,9 @@ pub(crate) struct ConnectionLive {
     pub(crate) consumers: IdMap<ConsumerId, ConsumerLive>,
     pub(crate) pools: IdMap<PoolId, PoolLive>,
     /// Consumers that wait for the window.
-    pub(crate) busy: Vec<ConsumerId>,
+    pub(crate) busy: BTreeSet<ConsumerId>,
+    /// Consumers whose start is not answered yet: nothing is pushed to them before.
+    pub(crate) unannounced: Vec<(RequestId, ConsumerId)>,
     /// Leaves at the end of the pass.
     pub(crate) out: Vec<Effect>,
     /// Leaves when the log is durable up to there, in order.
@@ -76,16 +78,28 @@ pub(crate) struct ConsumerLive {
     pub(crate) queue: QueueId,
     pub(crate) prefetch: Option<u32>,
     pub(crate) pool: Option<PoolId>,
-    pub(crate) auto_ack: bool,
-    pub(crate) lease_ms: Option<u64>,
-    pub(crate) tokens: bool,
+    pub(crate) terms: Terms,
     pub(crate) priority: i32,
     /// Messages are pushed to it.
     pub(crate) active: bool,
+    /// The answer to its start is on its way before the first delivery.
+    pub(crate) announced: bool,
     /// It stands in its queue's line.
     pub(crate) in_line: bool,
+    /// Pulls of it that wait.
+    pub(crate) waits: u32,
+    /// Monotonic time in ms of the timer that looks at its leases; 0: there is none.
+    pub(crate) lease_timer_ms: u64,
     /// What it holds, by sequence number.
     pub(crate) held: BTreeMap<u64, Held>,
+}
+
+/// How a message is handed over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) auto_ack: bool,
+    pub(crate) lease_ms: Option<u64>,
+    pub(crate) tokens: bool,
 }
 
 /// A lease.
@@ -135,6 +149,8 @@ pub(crate) struct QueueLive {
     pub(crate) owner: Option<ConnectionId>,
     /// Frames in memory.
     pub(crate) frames: IdMap<u64, Frame>,
+    /// What they take in the cache.
+    pub(crate) cached_bytes: usize,
     /// Nothing above it may be delivered yet.
     pub(crate) visible: u64,
     /// Bodies are being read.
@@ -143,8 +159,14 @@ pub(crate) struct QueueLive {
     pub(crate) seen_before: u64,
     /// How often no protocol could carry a message.
     pub(crate) undeliverable: IdMap<u64, u32>,
-    /// Ready messages up to here are being purged.
+    /// Purged, and not yet taken out.
     pub(crate) purging: u64,
+    /// Not ready before their time.
+    pub(crate) delayed: BTreeSet<u64>,
+    /// Some messages may expire.
+    pub(crate) expiring: bool,
+    /// Wall time in ms at which a timer looks at the head; 0: there is none.
+    pub(crate) expire_timer_ms: u64,
     /// It stands in the list of queues to dispatch.
     pub(crate) dirty: bool,
 }
@@ -162,11 +184,15 @@ impl QueueLive {
             exclusive: None,
             owner,
             frames: IdMap::default(),
+            cached_bytes: 0,
             visible: u64::MAX,
             loading: false,
             seen_before: delivered,
             undeliverable: IdMap::default(),
             purging: 0,
+            delayed: BTreeSet::new(),
+            expiring: false,
+            expire_timer_ms: 0,
             dirty: false,
         }
     }
@@ -183,19 +209,16 @@ impl QueueLive {
 
     /// The next taker of the highest priority.
     pub(crate) fn pop_taker(&mut self) -> Option<(i32, Taker)> {
-        let mut entry = self.line.first_entry()?;
-        let (priority, taker) = (entry.key().0, entry.get_mut().pop_front());
-        if entry.get().is_empty() {
-            entry.remove();
-        }
-        taker.map(|t| (priority, t))
+        // an emptied line is kept: its taker comes back most of the time, `leave` removes it
+        self.line.iter_mut().find_map(|(priority, line)| Some((priority.0, line.pop_front()?)))
     }
 
     /// Takes one out of the line.
     pub(crate) fn leave(&mut self, priority: i32, taker: Taker) {
         if let Some(line) = self.line.get_mut(&Reverse(priority)) {
             line.retain(|t| *t != taker);
-            if line.is_empty() {
+            // the usual priority's line stays, whoever leaves it
+            if line.is_empty() && priority != 0 {
                 self.line.remove(&Reverse(priority));
             }
         }

@@ -11,9 +11,13 @@ pub(crate) mod inbox;
 mod live;
 mod publish;
 mod query;
+#[cfg(test)]
+mod random_tests;
 mod reader;
 mod recovery;
 mod settle;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod timers;
 mod topics;
@@ -27,7 +31,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 pub(crate) use reader::ReaderPool;
 pub(crate) use recovery::replay;
-pub(crate) use thread::spawn;
+pub(crate) use thread::{Clock, spawn};
 
 use crate::broker::Shared;
 use crate::error::BrokerError;
@@ -99,8 +103,18 @@ pub(crate) struct Core {
     cache: cache::CacheOrder,
     gated_visible: VecDeque<(Lsn, QueueId, u64)>,
     delivered: BTreeSet<QueueId>,
+    /// When the next one may be written.
     delivered_mark_ms: u64,
+    mark_timer: bool,
     work: VecDeque<work::Work>,
+    /// Nothing is delivered before the log is durable up to here: a number of before a crash must not be seen again, and
+    /// what keeps it from that is the record of this start.
+    opens_at: Lsn,
+    /// The last block of an orderly stop is out.
+    closing: bool,
+    idle_timer: bool,
+    idle_seen: Lsn,
+    ticked: Lsn,
     timers: timers::Timers,
     next_holder: u32,
 
@@ -122,6 +136,8 @@ impl Core {
     pub(crate) fn take(&mut self, message: Inbox, now: Now) {
         self.now = Now { wall_ms: now.wall_ms.max(self.now.wall_ms), mono_ms: now.mono_ms };
         match message {
+            // after a failure nothing more is decided; sessions hear the end from their outboxes
+            Inbox::Batch(_) if self.failed => {}
             Inbox::Batch(batch) => {
                 drop(batch.untaken);
                 let before = self.encoder.count();

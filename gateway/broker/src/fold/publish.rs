@@ -1,5 +1,7 @@
 //! Publishing: where a routed message goes, in the moment of its turn.
 
+use std::collections::{BTreeSet, HashMap};
+
 use framegate_storage::Lsn;
 
 use super::inbox::Task;
@@ -13,7 +15,7 @@ use crate::message::{Death, DeathReason, Envelope};
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::record::{Body, Record};
-use crate::request::{Answer, Effect, Publish, Published, Reply, Request};
+use crate::request::{Answer, Effect, Outcome as SettleOutcome, Publish, Published, Reply, Request};
 use crate::routing::Targets;
 
 /// What became of a publish, and from when on it is safe.
@@ -39,14 +41,10 @@ impl Core {
         let returned = mandatory.then(|| (publish.frame.clone(), self.envelope_of(&publish)));
         match self.take_publish(connection, vhost, publish, targets) {
             Ok(outcome) => {
-                if let (false, Some((frame, envelope)), AnswerTo::Request(connection, id)) =
-                    (outcome.published.routed, returned, to)
-                {
-                    let envelope = Box::new(envelope);
-                    self.effect(connection, Lsn(0), Effect::Returned { id, envelope, frame });
-                }
+                self.tell_returned(to, &outcome, returned);
                 match (answer, to) {
-                    (Answer::Reply, _) => {
+                    // a call waits for an answer, whatever it asked for
+                    (Answer::Reply, _) | (_, AnswerTo::Call(_)) => {
                         self.answer(to, outcome.gate, Ok(Reply::Published(outcome.published)));
                     }
                     (Answer::Watermark, AnswerTo::Request(connection, id)) => {
@@ -62,8 +60,11 @@ impl Core {
 
     /// A publish with watermark is refused, in its order.
     pub(super) fn refuse_publish(&mut self, to: AnswerTo, error: BrokerError) {
-        if let AnswerTo::Request(connection, id) = to {
-            self.effect(connection, Lsn(0), Effect::Refused { id, error });
+        match to {
+            AnswerTo::Request(connection, id) => {
+                self.effect(connection, Lsn(0), Effect::Refused { id, error });
+            }
+            to => self.answer(to, Lsn(0), Err(error)),
         }
     }
 
@@ -125,6 +126,7 @@ impl Core {
                     .make_topic(vhost, TopicSpec { name: key.clone(), age_ms_max: None, bytes_max: None })?,
             });
         }
+        targets.queues.retain(|queue| self.live.contains_key(queue));
         if publish.create_queue && targets.queues.is_empty() && targets.topic.is_none() {
             let queue = match self.editor.current().queue(vhost, key) {
                 Some(queue) => queue,
@@ -191,7 +193,8 @@ impl Core {
 
     /// All of these or nothing: checked first, then done in one block.
     pub(super) fn atomic(&mut self, to: AnswerTo, connection: ConnectionId, vhost: &Name, tasks: Vec<Task>) {
-        if let Some(error) = tasks.iter().find_map(|t| self.would_refuse(connection, t)) {
+        let mut tasks = tasks;
+        if let Err(error) = self.check_atomic(connection, vhost, &mut tasks) {
             return self.answer(to, Lsn(0), Err(error));
         }
         let mut gate = Lsn(0);
@@ -200,10 +203,14 @@ impl Core {
             match task {
                 Task::Publish(publish) => {
                     let (publish, targets) = *publish;
-                    if let Ok(outcome) = self.take_publish(connection, vhost, publish, targets) {
-                        gate = gate.max(outcome.gate);
-                        published.push(outcome.published);
-                    }
+                    let returned =
+                        publish.mandatory.then(|| (publish.frame.clone(), self.envelope_of(&publish)));
+                    let Ok(outcome) = self.take_publish(connection, vhost, publish, targets) else {
+                        continue;
+                    };
+                    self.tell_returned(to, &outcome, returned);
+                    gate = gate.max(outcome.gate);
+                    published.push(outcome.published);
                 }
                 Task::Request(request) => self.request(AnswerTo::Nobody, connection, vhost, request),
                 _ => {}
@@ -212,17 +219,63 @@ impl Core {
         self.answer(to, gate, Ok(Reply::Atomic(published)));
     }
 
-    fn would_refuse(&self, connection: ConnectionId, task: &Task) -> Option<BrokerError> {
-        match task {
-            Task::Refused(error) | Task::RefusedPublish(error) => Some(error.clone()),
-            Task::Publish(publish) => {
-                let dedup = publish.0.dedup.as_ref()?;
-                let known = self.durable.dedups.get(&dedup.key, self.now.wall_ms)?;
-                (known.content != dedup.content).then_some(BrokerError::Conflict)
+    /// Finds whatever would refuse a part, so that afterwards no part can be refused.
+    fn check_atomic(
+        &mut self,
+        connection: ConnectionId,
+        vhost: &Name,
+        tasks: &mut [Task],
+    ) -> Result<(), BrokerError> {
+        let mut leases = BTreeSet::new();
+        let mut dedups = HashMap::new();
+        for task in tasks.iter() {
+            match task {
+                Task::Refused(error) | Task::RefusedPublish(error) => return Err(error.clone()),
+                Task::Publish(publish) => {
+                    let Some(dedup) = &publish.0.dedup else { continue };
+                    let known = self.durable.dedups.get(&dedup.key, self.now.wall_ms).map(|k| k.content);
+                    let before = dedups.insert(dedup.key, dedup.content).or(known);
+                    if before.is_some_and(|content| content != dedup.content) {
+                        return Err(BrokerError::Conflict);
+                    }
+                }
+                Task::Request(Request::Settle(settle)) => {
+                    let (id, consumer, seqs) = self.check_lease(connection, &settle.lease)?;
+                    let extends = matches!(settle.outcome, SettleOutcome::Extend { .. });
+                    // what one part settles, another cannot
+                    let seqs: BTreeSet<_> = seqs.into_iter().collect();
+                    if !seqs.iter().all(|seq| extends || leases.insert((id, consumer, *seq))) {
+                        return Err(BrokerError::UnknownDelivery);
+                    }
+                }
+                Task::Request(_) | Task::Atomic(_) => {
+                    let what = "anything but publishing and settling in an atomic request";
+                    return Err(BrokerError::NotSupported { what });
+                }
             }
-            Task::Request(Request::Settle(settle)) => self.check_lease(connection, &settle.lease).err(),
-            Task::Request(_) => None,
-            Task::Atomic(_) => Some(BrokerError::NotSupported { what: "an atomic request inside another" }),
+        }
+        // topics and queues that are missing are made first: that is what a limit can refuse
+        for task in tasks {
+            if let Task::Publish(publish) = task {
+                let (publish, targets) = &mut **publish;
+                self.create_targets(connection, vhost, publish, targets)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A mandatory message that reached nobody goes back before its answer.
+    fn tell_returned(
+        &mut self,
+        to: AnswerTo,
+        outcome: &Outcome,
+        returned: Option<(framegate_frame::Frame, Envelope)>,
+    ) {
+        if let (false, Some((frame, envelope)), AnswerTo::Request(connection, id)) =
+            (outcome.published.routed, returned, to)
+        {
+            let envelope = Box::new(envelope);
+            self.effect(connection, Lsn(0), Effect::Returned { id, envelope, frame });
         }
     }
 
@@ -282,18 +335,21 @@ impl Core {
         if routed.is_err() {
             return;
         }
+        // it would go round and round without anybody touching it
+        let rejected = envelope.deaths.iter().any(|d| d.reason == DeathReason::Rejected);
+        targets.queues.retain(|queue| {
+            let name = self.state(*queue).queue(*queue).map(|q| &q.spec.name);
+            let died = |name: &Name| envelope.deaths.iter().any(|d| d.queue == *name && d.reason == reason);
+            name.is_some_and(|name| rejected || !died(name))
+        });
+        if let Some(frame) = frame {
+            self.place(vhost, envelope, &frame, body, &targets);
+            return;
+        }
+        // a frame that is not in memory: no subscriber can be shown it, queues read it where it stands
         let mut body = body;
         for queue in targets.queues {
-            let Some(state) = self.state(queue).queue(queue) else { continue };
-            // it would go round and round without anybody touching it
-            let name = state.spec.name.clone();
-            let cycle = reason != DeathReason::Rejected
-                && envelope.deaths.iter().any(|d| d.queue == name && d.reason == reason)
-                && !envelope.deaths.iter().any(|d| d.reason == DeathReason::Rejected);
-            if cycle || !self.live.contains_key(&queue) {
-                continue;
-            }
-            let (_, _, stands) = self.enqueue(queue, envelope.clone(), frame.as_ref(), body, len);
+            let (_, _, stands) = self.enqueue(queue, envelope.clone(), None, body, len);
             body = stands;
         }
     }
@@ -307,6 +363,8 @@ impl Core {
 /// Writes a death into the history: the newest first, one entry for each queue and reason.
 fn bury(envelope: &mut Envelope, queue: &Name, reason: DeathReason, now_ms: u64) {
     let known = envelope.deaths.iter().position(|d| d.queue == *queue && d.reason == reason);
+    let ttl_ms = (reason == DeathReason::Expired && envelope.expires_at_ms != 0)
+        .then(|| envelope.expires_at_ms.saturating_sub(envelope.time_ms));
     let mut death = match known {
         Some(at) => envelope.deaths.remove(at),
         None => Death {
@@ -316,7 +374,7 @@ fn bury(envelope: &mut Envelope, queue: &Name, reason: DeathReason, now_ms: u64)
             keys: envelope.keys.clone(),
             count: 0,
             time_ms: now_ms,
-            ttl_ms: None,
+            ttl_ms,
         },
     };
     death.count += 1;
@@ -324,4 +382,6 @@ fn bury(envelope: &mut Envelope, queue: &Name, reason: DeathReason, now_ms: u64)
     envelope.deaths.truncate(crate::limits::DEATHS_MAX);
     envelope.expires_at_ms = 0;
     envelope.deliver_at_ms = 0;
+    // it is no publish: it must not be remembered as one
+    envelope.dedup = None;
 }

@@ -1,6 +1,7 @@
 //! The reader pool: two plain threads that read bodies, so that the fold never does.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
@@ -9,6 +10,7 @@ use framegate_storage::{BodyRef, Lsn, ShardId, ShardStore};
 use tokio::sync::oneshot;
 
 use super::inbox::Inbox;
+use super::live::IdMap;
 use crate::broker::Shared;
 use crate::error::BrokerError;
 use crate::feed::{Cursor, FeedEvent, Page};
@@ -18,8 +20,10 @@ use crate::name::Name;
 
 /// Threads of the pool.
 const READERS: usize = 2;
-/// Jobs that wait at most; each is bounded by a queue's one read-ahead or a subscription's one page.
-const JOBS_MAX: usize = 65_536;
+/// Pages that wait at most. A queue has one read-ahead that waits, so that their number is bounded by that of queues.
+const PAGES_MAX: usize = 65_536;
+/// Fewer frames are freed by whoever has them.
+const BURY_MIN: usize = 1024;
 
 /// An event of a page before its frame is read.
 pub(super) type Unread = (BodyRef, Name, Option<(TopicId, Offset)>, Cursor, Envelope, Origin);
@@ -35,11 +39,13 @@ pub(super) struct PageJob {
 enum Job {
     Queue { queue: QueueId, wanted: Vec<(Seq, BodyRef)> },
     Page(PageJob),
+    Bury(IdMap<u64, Frame>),
 }
 
 /// See the module. Dropping it ends the threads.
 pub(crate) struct ReaderPool {
-    jobs: Option<SyncSender<Job>>,
+    jobs: Option<Sender<Job>>,
+    pages: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -53,17 +59,19 @@ impl ReaderPool {
         shard: ShardId,
         shared: &Weak<Shared>,
     ) -> std::io::Result<Self> {
-        let (jobs, receiver) = sync_channel(JOBS_MAX);
+        let (jobs, receiver) = channel();
+        let pages = Arc::new(AtomicUsize::new(0));
         let receiver = Arc::new(Mutex::new(receiver));
         let mut threads = Vec::new();
         for n in 0..READERS {
             let (receiver, store, shared) = (Arc::clone(&receiver), Arc::clone(store), Weak::clone(shared));
+            let pages = Arc::clone(&pages);
             let thread = std::thread::Builder::new()
                 .name(format!("reader-{n}"))
-                .spawn(move || run(&receiver, &*store, shard, &shared))?;
+                .spawn(move || run(&receiver, &*store, shard, &shared, &pages))?;
             threads.push(thread);
         }
-        Ok(Self { jobs: Some(jobs), threads })
+        Ok(Self { jobs: Some(jobs), pages, threads })
     }
 
     /// Reads bodies of a queue; they come back through the inbox.
@@ -78,14 +86,26 @@ impl ReaderPool {
             let _ = job.reply.send(Ok(page));
             return;
         }
+        if self.pages.fetch_add(1, Ordering::AcqRel) >= PAGES_MAX {
+            self.pages.fetch_sub(1, Ordering::AcqRel);
+            let max = PAGES_MAX as u64;
+            let _ = job.reply.send(Err(BrokerError::Limit { what: "reads that wait", max }));
+            return;
+        }
         self.send(Job::Page(job));
     }
 
+    /// Frees the frames of a queue that is gone, away from the fold.
+    pub(super) fn bury(&self, frames: IdMap<u64, Frame>) {
+        if frames.len() >= BURY_MIN {
+            self.send(Job::Bury(frames));
+        }
+    }
+
     fn send(&self, job: Job) {
-        let refused = self.jobs.as_ref().map(|jobs| jobs.try_send(job));
-        if let Some(Err(TrySendError::Full(Job::Page(job)))) = refused {
-            let max = JOBS_MAX as u64;
-            let _ = job.reply.send(Err(BrokerError::Limit { what: "reads that wait", max }));
+        if let Some(jobs) = &self.jobs {
+            // the readers live as long as the pool
+            let _ = jobs.send(job);
         }
     }
 }
@@ -99,7 +119,13 @@ impl Drop for ReaderPool {
     }
 }
 
-fn run(receiver: &Mutex<Receiver<Job>>, store: &dyn ShardStore, shard: ShardId, shared: &Weak<Shared>) {
+fn run(
+    receiver: &Mutex<Receiver<Job>>,
+    store: &dyn ShardStore,
+    shard: ShardId,
+    shared: &Weak<Shared>,
+    pages: &AtomicUsize,
+) {
     loop {
         let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match job {
@@ -110,7 +136,11 @@ fn run(receiver: &Mutex<Receiver<Job>>, store: &dyn ShardStore, shard: ShardId, 
                     shared.send(Inbox::Loaded { queue, bodies });
                 }
             }
-            Ok(Job::Page(job)) => read_page(job, store, shard),
+            Ok(Job::Page(job)) => {
+                pages.fetch_sub(1, Ordering::AcqRel);
+                read_page(job, store, shard);
+            }
+            Ok(Job::Bury(frames)) => drop(frames),
             Err(_) => return,
         }
     }

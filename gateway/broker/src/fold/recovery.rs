@@ -112,7 +112,13 @@ impl Core {
             gated_visible: Default::default(),
             delivered: Default::default(),
             delivered_mark_ms: 0,
+            mark_timer: false,
             work: Default::default(),
+            opens_at: Lsn(0),
+            closing: false,
+            idle_timer: false,
+            idle_seen: Lsn(0),
+            ticked: Lsn(0),
             timers: Default::default(),
             next_holder: 0,
             watches: Default::default(),
@@ -124,8 +130,10 @@ impl Core {
             topic_idle_since: Default::default(),
             shared,
         };
-        core.log(Record::Start { clean: claim.clean }, None, true);
+        let (started, _) = core.log(Record::Start { clean: claim.clean }, None, true);
+        core.opens_at = if claim.clean { Lsn(0) } else { started };
         core.reset_cursors();
+        core.reset_times();
         core.start_sweeping();
         core.publish_topology();
         Ok(core)
@@ -151,17 +159,36 @@ impl Core {
         }
     }
 
+    /// Sets the timers of messages that wait for their time or expire.
+    fn reset_times(&mut self) {
+        let timed: Vec<_> =
+            self.durable.queues().flat_map(|q| q.timed().map(|(seq, times)| (q.id, seq, times))).collect();
+        for (queue, seq, times) in timed {
+            self.schedule(queue, seq, times);
+        }
+    }
+
     /// Notes how far queues have been delivered, at most once a second.
     pub(super) fn mark_delivered(&mut self) {
         const MARK_MS: u64 = 1000;
-        if self.delivered.is_empty() || self.now.mono_ms < self.delivered_mark_ms + MARK_MS {
+        if self.delivered.is_empty() || self.failed {
             return;
         }
-        self.delivered_mark_ms = self.now.mono_ms;
+        if self.now.mono_ms < self.delivered_mark_ms {
+            if !std::mem::replace(&mut self.mark_timer, true) {
+                self.timers.add(self.delivered_mark_ms, super::timers::Timer::Mark);
+            }
+            return;
+        }
+        self.delivered_mark_ms = self.now.mono_ms + MARK_MS;
+        self.write_marks();
+    }
+
+    /// Notes how far queues have been delivered.
+    pub(super) fn write_marks(&mut self) {
         for queue in std::mem::take(&mut self.delivered) {
             let upto = self.live.get(&queue).map_or(0, |l| l.cursor.saturating_sub(1));
-            let known = self.durable.queue(queue).is_some_and(|q| upto > q.delivered);
-            if known && queue.0 & crate::state::VOLATILE_BIT == 0 {
+            if self.durable.queue(queue).is_some_and(|q| upto > q.delivered) {
                 self.log(Record::Delivered { queue, upto: crate::ids::Seq(upto) }, None, false);
             }
         }

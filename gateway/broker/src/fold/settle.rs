@@ -5,7 +5,7 @@ use framegate_storage::Lsn;
 use super::{AnswerTo, Core, timers::Timer};
 use crate::error::BrokerError;
 use crate::ids::{ConnectionId, ConsumerId, QueueId, Seq};
-use crate::limits::UNDELIVERABLE_MAX;
+use crate::limits::{SLICE_MESSAGES_MAX, UNDELIVERABLE_MAX};
 use crate::message::DeathReason;
 use crate::metrics::Metrics;
 use crate::record::SeqSet;
@@ -107,21 +107,37 @@ impl Core {
         for seq in seqs {
             if let Some(held) = holder.held.get_mut(&seq.0) {
                 held.deadline_ms = deadline;
-                self.timers.add(deadline, Timer::Lease(id, consumer, seq.0));
             }
+        }
+        if holder.lease_timer_ms == 0 || deadline < holder.lease_timer_ms {
+            holder.lease_timer_ms = deadline;
+            self.timers.add(deadline, Timer::Lease(id, consumer));
         }
     }
 
-    /// A lease ran out: the message returns to its place.
-    pub(super) fn expire_lease(&mut self, id: ConnectionId, consumer: ConsumerId, seq: u64) {
-        let holder = self.connections.get(&id).and_then(|c| c.consumers.get(&consumer));
-        let due = holder
-            .and_then(|c| c.held.get(&seq))
-            .is_some_and(|h| h.deadline_ms != 0 && h.deadline_ms <= self.now.mono_ms);
-        if !due {
+    /// Looks at a holder's leases: messages of those that ran out return to their places, one record for all of them.
+    pub(super) fn expire_leases(&mut self, id: ConnectionId, consumer: ConsumerId) {
+        let now_ms = self.now.mono_ms;
+        let holder = self.connections.get_mut(&id).and_then(|c| c.consumers.get_mut(&consumer));
+        let Some(holder) = holder.filter(|h| h.lease_timer_ms != 0 && h.lease_timer_ms <= now_ms) else {
+            return;
+        };
+        let (mut due, mut next) = (Vec::new(), u64::MAX);
+        for (seq, held) in holder.held.iter().filter(|(_, h)| h.deadline_ms != 0) {
+            if held.deadline_ms <= now_ms && due.len() < SLICE_MESSAGES_MAX {
+                due.push(Seq(*seq));
+            } else {
+                next = next.min(held.deadline_ms);
+            }
+        }
+        holder.lease_timer_ms = if next == u64::MAX { 0 } else { next };
+        if next != u64::MAX {
+            self.timers.add(next, Timer::Lease(id, consumer));
+        }
+        if due.is_empty() {
             return;
         }
-        if let Some((queue, seqs)) = self.release(id, consumer, vec![Seq(seq)]) {
+        if let Some((queue, seqs)) = self.release(id, consumer, due) {
             self.return_to_queue(queue, &seqs, true);
             self.wake_consumer(id, consumer);
             self.forget_empty_holder(id, consumer);
@@ -156,10 +172,14 @@ impl Core {
         }
     }
 
-    /// A requeue delay has passed.
+    /// A delay has passed.
     pub(super) fn requeue_due(&mut self, queue: QueueId, seq: u64) {
         if let Some(live) = self.live.get_mut(&queue) {
             live.held = live.held.saturating_sub(1);
+            // the cursor has not come to it yet: it stands where it is found
+            if live.delayed.remove(&seq) && seq >= live.cursor {
+                return self.mark_dirty(queue);
+            }
             self.return_to_queue(queue, &SeqSet::one(Seq(seq)), false);
         }
     }

@@ -111,6 +111,9 @@ fn end(
     reply: oneshot::Sender<()>,
     shared: &Arc<Shared>,
 ) {
+    while core.has_unfinished() {
+        core.end_pass();
+    }
     let last = core.finish();
     while !core.is_settled(last) {
         match inbox.recv() {
@@ -135,7 +138,9 @@ impl Core {
     }
 
     /// Closes the log with its last block; gives its position.
-    fn finish(&mut self) -> framegate_storage::Lsn {
+    pub(super) fn finish(&mut self) -> framegate_storage::Lsn {
+        self.write_marks();
+        self.closing = true;
         self.log(Record::Tick, None, true);
         if !self.failed {
             self.close_block(BlockFlags { clean_shutdown: true });
@@ -143,7 +148,11 @@ impl Core {
         framegate_storage::Lsn(self.first.0 - 1)
     }
 
-    fn is_settled(&self, last: framegate_storage::Lsn) -> bool {
+    fn has_unfinished(&self) -> bool {
+        self.has_work() && !self.failed
+    }
+
+    pub(super) fn is_settled(&self, last: framegate_storage::Lsn) -> bool {
         self.failed || self.durable_to >= last
     }
 

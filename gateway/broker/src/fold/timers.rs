@@ -9,14 +9,20 @@ use crate::ids::{ConnectionId, ConsumerId, QueueId};
 /// Something that becomes due. What has been settled meanwhile is passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    /// A lease runs out.
-    Lease(ConnectionId, ConsumerId, u64),
+    /// A lease of a holder runs out.
+    Lease(ConnectionId, ConsumerId),
     /// A pull has waited long enough.
     Wait(u64),
     /// A requeue delay has passed.
     Requeue(QueueId, u64),
     /// Bodies that could not be read are read again.
     Reload(QueueId),
+    /// A message of a queue expires.
+    Expire(QueueId),
+    /// How far queues have been delivered is noted.
+    Mark,
+    /// The shard may have become idle.
+    Idle,
     /// Topics are looked at for events that are no longer kept.
     Sweep,
 }
@@ -27,8 +33,6 @@ pub(super) struct Timers {
     heap: BinaryHeap<Reverse<(u64, Timer)>>,
 }
 
-/// A pull whose time is over waits on in steps of so many ms while a body is being read for it.
-const LOADING_MS: u64 = 10;
 /// Timers that one pass handles.
 const DUE_MAX: usize = 1024;
 
@@ -53,13 +57,16 @@ impl Core {
             let Some(due) = self.timers.heap.peek_mut().filter(|t| t.0.0 <= now_ms) else { return };
             let Reverse((_, timer)) = std::collections::binary_heap::PeekMut::pop(due);
             match timer {
-                Timer::Lease(id, consumer, seq) => self.expire_lease(id, consumer, seq),
-                Timer::Wait(waiter) if self.is_loading_for(waiter) => {
-                    self.timers.add(self.now.mono_ms + LOADING_MS, timer);
-                }
-                Timer::Wait(waiter) => self.end_wait(waiter),
+                Timer::Lease(id, consumer) => self.expire_leases(id, consumer),
+                Timer::Wait(waiter) => self.wait_over(waiter),
                 Timer::Reload(queue) => self.reload(queue),
                 Timer::Requeue(queue, seq) => self.requeue_due(queue, seq),
+                Timer::Expire(queue) => self.expire_head(queue),
+                Timer::Mark => {
+                    self.mark_timer = false;
+                    self.mark_delivered();
+                }
+                Timer::Idle => self.maybe_idle(),
                 Timer::Sweep => self.sweep_topics(),
             }
         }

@@ -104,6 +104,8 @@ impl Core {
         });
         let replay = self.shared.replay();
         let parts = Parts { watch, replay, start, lost, generation: self.claim.generation, ended };
+        // whoever hears of the subscription may publish to it at once
+        self.publish_topology();
         // dropping the parts of a caller that is gone would leave the watch: `ended` is not called then
         if reply.send(Ok(parts)).is_err() {
             self.shared.subscribed(-1);

@@ -1,81 +1,122 @@
 //! Long passes in slices: what would hold up the inbox goes on a slice a pass.
 
+use std::collections::BTreeMap;
+
 use framegate_storage::Lsn;
 
-use super::{AnswerTo, Core};
+use super::Core;
+use super::live::Held;
 use crate::ids::{QueueId, Seq};
 use crate::limits::SLICE_MESSAGES_MAX;
-use crate::record::SeqSet;
-use crate::request::Reply;
+use crate::record::{Record, SeqSet};
+use crate::state::VOLATILE_BIT;
 
 /// Something that goes on.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Ready messages of a queue are removed.
+    /// Purged messages are taken out. The log knows of it already, and nobody sees them any more.
     Purge {
         /// Which queue.
         queue: QueueId,
-        /// Up to here.
-        upto: u64,
-        /// So far.
-        count: u64,
-        /// Who hears how many.
-        to: AnswerTo,
-        /// Newest record so far.
-        gate: Lsn,
+        /// From here.
+        from: u64,
+        /// What was purged.
+        seqs: SeqSet,
+    },
+    /// Leases of a lost connection return.
+    GiveBack {
+        /// Which queue.
+        queue: QueueId,
+        /// What is left of them.
+        held: BTreeMap<u64, Held>,
     },
 }
 
 impl Core {
-    /// Starts to remove all ready messages of a queue. None of them is delivered any more.
-    pub(super) fn purge(&mut self, to: AnswerTo, queue: QueueId) {
+    /// Removes all ready messages of a queue: from now on nobody gets them and nobody counts them. One record says so; the
+    /// memory follows in slices. Gives how many.
+    pub(super) fn purge(&mut self, queue: QueueId) -> u64 {
+        let count = self.ready_count(queue);
+        let seqs = self.ready_set(queue);
         let next = self.state(queue).queue(queue).map_or(1, |q| q.slots.next());
-        if let Some(live) = self.live.get_mut(&queue) {
-            live.purging = next - 1;
+        let Some(live) = self.live.get_mut(&queue).filter(|_| !seqs.is_empty()) else { return 0 };
+        live.cursor = next;
+        live.returned.clear();
+        live.purging += count;
+        if queue.0 & VOLATILE_BIT == 0 {
+            self.log_unapplied(&Record::Ack { queue, seqs: seqs.clone() });
         }
-        self.work.push_back(Work::Purge { queue, upto: next - 1, count: 0, to, gate: Lsn(0) });
+        self.purge_on(queue, 0, seqs);
+        count
+    }
+
+    /// What is ready: the returned ones, and everything from the cursor on whose time has come.
+    fn ready_set(&self, queue: QueueId) -> SeqSet {
+        let mut seqs = SeqSet::default();
+        let (Some(live), Some(state)) = (self.live.get(&queue), self.state(queue).queue(queue)) else {
+            return seqs;
+        };
+        for seq in &live.returned {
+            seqs.push(Seq(*seq));
+        }
+        let mut first = live.cursor;
+        let rest = live.delayed.range(first..).copied().chain([state.slots.next()]);
+        for end in rest {
+            if state.slots.at_or_after(first).is_some_and(|(seq, _)| seq < end) {
+                seqs.extend_run(first, end - first);
+            }
+            first = end + 1;
+        }
+        seqs
     }
 
     /// One slice of the oldest work.
     pub(super) fn step_work(&mut self) {
-        let Some(work) = self.work.pop_front() else { return };
-        let Work::Purge { queue, upto, count, to, gate } = work;
-        let seqs = self.purgeable(queue, upto);
-        if seqs.is_empty() {
-            if let Some(live) = self.live.get_mut(&queue).filter(|l| l.purging == upto) {
-                live.purging = 0;
-            }
-            self.sync |= gate.0 != 0 && gate > self.durable_to;
-            self.mark_dirty(queue);
-            return self.answer(to, gate, Ok(Reply::Removed { messages: count }));
+        match self.work.pop_front() {
+            Some(Work::Purge { queue, from, seqs }) => self.purge_on(queue, from, seqs),
+            Some(Work::GiveBack { queue, held }) => self.give_back(queue, held),
+            None => {}
         }
-        let count = count + seqs.len();
-        for seq in seqs.iter() {
-            if let Some(live) = self.live.get_mut(&queue)
-                && !live.returned.remove(&seq.0)
-            {
-                live.cursor = live.cursor.max(seq.0 + 1);
-            }
-        }
-        let before = self.encoder.count();
-        self.remove(queue, &seqs);
-        let gate = if self.encoder.count() == before { gate } else { self.newest() };
-        self.work.push_front(Work::Purge { queue, upto, count, to, gate });
     }
 
-    /// The next ready messages up to a number.
-    fn purgeable(&self, queue: QueueId, upto: u64) -> SeqSet {
-        let (Some(live), Some(state)) = (self.live.get(&queue), self.state(queue).queue(queue)) else {
-            return SeqSet::default();
-        };
-        let mut seqs: Vec<Seq> =
-            live.returned.range(..=upto).take(SLICE_MESSAGES_MAX).map(|s| Seq(*s)).collect();
-        let mut at = live.cursor;
-        while seqs.len() < SLICE_MESSAGES_MAX {
-            let Some((seq, _)) = state.slots.at_or_after(at).filter(|(seq, _)| *seq <= upto) else { break };
-            seqs.push(Seq(seq));
-            at = seq + 1;
+    /// Work that has begun is not done.
+    pub(super) fn has_work(&self) -> bool {
+        !self.work.is_empty()
+    }
+
+    fn purge_on(&mut self, queue: QueueId, from: u64, seqs: SeqSet) {
+        let Some(state) = self.state(queue).queue(queue) else { return };
+        let mut slice = SeqSet::default();
+        let mut taken = 0;
+        let mut end = None;
+        'runs: for (first, len) in seqs.runs() {
+            let mut at = (*first).max(from);
+            while let Some((seq, _)) = state.slots.at_or_after(at).filter(|(seq, _)| *seq < first + len) {
+                if taken == SLICE_MESSAGES_MAX {
+                    end = Some(seq);
+                    break 'runs;
+                }
+                slice.push(Seq(seq));
+                taken += 1;
+                at = seq + 1;
+            }
         }
-        SeqSet::from_unsorted(seqs)
+        for seq in slice.iter() {
+            self.uncache(queue, seq);
+        }
+        self.apply_unlogged(queue, Record::Ack { queue, seqs: slice });
+        if let Some(live) = self.live.get_mut(&queue) {
+            live.purging = live.purging.saturating_sub(taken as u64);
+        }
+        if let Some(from) = end {
+            self.work.push_front(Work::Purge { queue, from, seqs });
+        }
+    }
+
+    /// Writes a record whose effect on the state comes later.
+    fn log_unapplied(&mut self, record: &Record) -> Lsn {
+        self.encoder.put(record, None, 0, "");
+        crate::metrics::Metrics::add(&self.shared.metrics.records, 1);
+        self.newest()
     }
 }

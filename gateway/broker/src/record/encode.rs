@@ -3,7 +3,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use framegate_frame::Frame;
-use framegate_storage::{put_varint, varint_len};
+use framegate_storage::put_varint;
 
 use super::{Body, Record, RecordKind, SeqSet, definition, envelope};
 use crate::limits::CACHE_COPY_BELOW_BYTES;
@@ -89,9 +89,7 @@ impl Encoder {
         self.current.put_u8(kind as u8);
         self.current.put_u8(flags);
         let len = (content.len() + frame_len) as u64;
-        let mut head = Vec::with_capacity(varint_len(len));
-        put_varint(&mut head, len);
-        self.current.put_slice(&head);
+        put_len(&mut self.current, len);
         self.current.put_slice(&content);
         self.scratch = content;
         self.count += 1;
@@ -113,6 +111,15 @@ impl Encoder {
             self.chunks.push(self.current.split().freeze());
         }
     }
+}
+
+/// The same as `put_varint`, into the chunk itself.
+fn put_len(out: &mut BytesMut, mut value: u64) {
+    while value >= 0x80 {
+        out.put_u8((value as u8) | 0x80);
+        value >>= 7;
+    }
+    out.put_u8(value as u8);
 }
 
 fn put_body<'f>(content: &mut Vec<u8>, body: Body, frame: Option<&'f Frame>) -> Option<&'f Frame> {

@@ -97,7 +97,7 @@ fn put_death(out: &mut Vec<u8>, death: &Death) {
     put_keys(out, &death.keys);
     put_varint(out, death.count);
     put_varint(out, death.time_ms);
-    put_varint(out, death.ttl_ms.map_or(0, |t| t + 1));
+    put_varint(out, death.ttl_ms.map_or(0, |t| t.saturating_add(1)));
 }
 
 /// Reads number and envelope.

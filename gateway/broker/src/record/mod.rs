@@ -16,6 +16,8 @@ mod encode;
 mod envelope;
 mod kind;
 mod seqs;
+#[cfg(test)]
+mod tests;
 
 use framegate_storage::BodyRef;
 

@@ -47,6 +47,17 @@ impl SeqSet {
         true
     }
 
+    /// Adds a run that is above all others and may touch the last one.
+    pub(crate) fn extend_run(&mut self, first: u64, len: u64) -> bool {
+        match self.runs.last_mut() {
+            Some((f, l)) if *f + *l == first && first.checked_add(len).is_some() => {
+                *l += len;
+                true
+            }
+            _ => self.push_run(first, len),
+        }
+    }
+
     /// Every number, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Seq> + '_ {
         self.runs.iter().flat_map(|(first, len)| (*first..first + len).map(Seq))

@@ -33,8 +33,8 @@ impl State {
             }
             Record::Ack { queue, seqs } => {
                 if let Some(queue) = self.queue_mut(queue) {
-                    for seq in seqs.iter() {
-                        queue.remove(seq);
+                    for (first, len) in seqs.runs() {
+                        queue.remove_run(*first, *len);
                     }
                 }
             }
@@ -50,6 +50,9 @@ impl State {
             Record::Delivered { queue, upto } => {
                 if let Some(queue) = self.queue_mut(queue) {
                     queue.delivered = queue.delivered.max(upto.0);
+                    // a number that somebody saw is not given again, whether the log knows its message or not
+                    queue.next_logged = queue.next_logged.max(upto.0 + 1);
+                    queue.slots.skip_to(queue.next_logged);
                 }
             }
             Record::Append { topic, offset, envelope, body } => {
@@ -97,7 +100,8 @@ impl State {
             Record::Start { clean } => {
                 if !clean {
                     for queue in self.queues.iter_mut().flatten() {
-                        let next = queue.slots.next().div_ceil(SEQ_STEP_AFTER_CRASH) * SEQ_STEP_AFTER_CRASH;
+                        // above it even when it is a multiple itself: the number may have been seen before the cut
+                        let next = (queue.slots.next() / SEQ_STEP_AFTER_CRASH + 1) * SEQ_STEP_AFTER_CRASH;
                         queue.slots.skip_to(next);
                         queue.next_logged = next;
                     }

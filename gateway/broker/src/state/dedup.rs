@@ -34,7 +34,7 @@ impl Dedups {
     /// A publish of that key, if it is remembered at that time.
     pub(crate) fn get(&self, key: &[u8; 16], now_ms: u64) -> Option<Known> {
         // what has passed the window is forgotten when the next one comes; until then it must not be found
-        let oldest = self.order.partition_point(|(time, _)| time + WINDOW_MS < now_ms);
+        let oldest = self.order.partition_point(|(time, _)| time.saturating_add(WINDOW_MS) < now_ms);
         let known = self.known.get(key)?;
         let is_old = self.order.iter().take(oldest).any(|(_, k)| k == key);
         (!is_old).then_some(*known)
@@ -42,7 +42,7 @@ impl Dedups {
 
     /// Remembers a publish. The first one of a key stays (one message in several queues is one publish).
     pub(super) fn put(&mut self, dedup: &Dedup, lsn: Lsn, offset: Option<Offset>, time_ms: u64) {
-        while self.order.front().is_some_and(|(time, _)| time + WINDOW_MS < time_ms)
+        while self.order.front().is_some_and(|(time, _)| time.saturating_add(WINDOW_MS) < time_ms)
             || self.order.len() >= KEYS_MAX
         {
             if let Some((_, key)) = self.order.pop_front() {
@@ -50,7 +50,10 @@ impl Dedups {
             }
         }
         if let Some(known) = self.known.get_mut(&dedup.key) {
-            known.offset = known.offset.or(offset);
+            // the event of a topic is what a cursor points at
+            if let (None, Some(_)) = (known.offset, offset) {
+                (known.offset, known.lsn) = (offset, lsn);
+            }
             return;
         }
         self.known.insert(dedup.key, Known { content: dedup.content, lsn, offset });

@@ -63,6 +63,20 @@ impl Gone for Slot {
     }
 }
 
+/// When a message is ready and when it is no longer, in ms since the Unix epoch; 0: at once, and never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Times {
+    pub(crate) deliver_at_ms: u64,
+    pub(crate) expires_at_ms: u64,
+}
+
+impl Times {
+    /// As the envelope says.
+    pub(crate) fn of(envelope: &Envelope) -> Self {
+        Self { deliver_at_ms: envelope.deliver_at_ms, expires_at_ms: envelope.expires_at_ms }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct QueueState {
@@ -177,8 +191,30 @@ impl QueueState {
         })
     }
 
+    /// When a message is ready and when it is no longer.
+    pub(crate) fn times(&self, seq: Seq) -> Times {
+        let aside =
+            self.slots.get(seq.0).filter(|s| s.flags & ASIDE != 0).and_then(|_| self.aside.get(&seq.0));
+        aside.map_or(Times::default(), |e| Times::of(e))
+    }
+
+    /// Every message that has a time.
+    pub(crate) fn timed(&self) -> impl Iterator<Item = (Seq, Times)> {
+        self.aside.iter().map(|(seq, e)| (Seq(*seq), Times::of(e))).filter(|(_, t)| *t != Times::default())
+    }
+
+    /// Messages are gone; numbers that are not there are passed over.
+    pub(super) fn remove_run(&mut self, first: u64, len: u64) {
+        let end = first.saturating_add(len);
+        let mut at = first;
+        while let Some((seq, _)) = self.slots.at_or_after(at).filter(|(seq, _)| *seq < end) {
+            self.remove(Seq(seq));
+            at = seq + 1;
+        }
+    }
+
     /// A message is gone.
-    pub(super) fn remove(&mut self, seq: Seq) {
+    fn remove(&mut self, seq: Seq) {
         if let Some(slot) = self.slots.take(seq.0) {
             self.count -= 1;
             self.bytes -= u64::from(slot.len);

@@ -1,0 +1,7 @@
+//! The core alone: time is injected, durability is steered by hand, no thread decides anything.
+
+mod answers;
+mod log;
+mod random;
+mod rig;
+mod times;
