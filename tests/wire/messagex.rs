@@ -199,6 +199,23 @@ fn consume_and_settle_commands() {
 }
 
 #[test]
+fn gets_of_several_queues_are_held_side_by_side() {
+    let gateway = Gateway::start();
+    let mut c = connect(&gateway);
+    for queue in ["a", "b"] {
+        c.declare(queue);
+        c.publish(queue, &json!(queue));
+    }
+    let a = c.ok("GET", json!({"queueName": "a"}))["message"].clone();
+    let b = c.ok("GET", json!({"queueName": "b"}))["message"].clone();
+    assert_eq!((&a["body"], &b["body"]), (&json!("a"), &json!("b")));
+    c.ack(&b);
+    c.ok("NACK", json!({"deliveryTag": a["deliveryTag"]}));
+    assert_eq!(c.get("a").expect("back")["redelivered"], true);
+    assert!(c.get("b").is_none());
+}
+
+#[test]
 fn an_exclusive_consumer_locks_the_queue() {
     let gateway = Gateway::start();
     let (mut a, mut b) = (connect(&gateway), connect(&gateway));

@@ -7,8 +7,8 @@ use framegate_broker::{ConsumerId, Delivery, Name};
 
 use crate::unsettled::CONSUMER_MAX;
 
-/// Holder of messages that GET pulled; no consumer has this id.
-pub(crate) const GET_HOLDER: ConsumerId = ConsumerId(0);
+/// Queues of one connection that GET pulls from.
+const HOLDERS_MAX: usize = 1024;
 
 /// Where a consumer stands.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub(crate) struct Consumer {
 pub(crate) struct Consumers {
     by_id: HashMap<ConsumerId, Consumer>,
     by_tag: HashMap<Arc<str>, ConsumerId>,
+    /// Who holds what GET pulled: one for each queue, since a position names a message only within its queue.
+    holders: HashMap<Name, ConsumerId>,
     last: u32,
 }
 
@@ -83,6 +85,19 @@ impl Consumers {
         self.by_tag.insert(Arc::clone(&tag), id);
         self.by_id.insert(id, Consumer { tag, queue, auto_ack, phase: Phase::Starting(Vec::new()) });
         Some(id)
+    }
+
+    /// Who holds what GET pulls from a queue; None when there are too many queues.
+    pub(crate) fn holder(&mut self, queue: &Name) -> Option<ConsumerId> {
+        if let Some(holder) = self.holders.get(queue) {
+            return Some(*holder);
+        }
+        if self.holders.len() == HOLDERS_MAX || self.last == CONSUMER_MAX {
+            return None;
+        }
+        self.last += 1;
+        self.holders.insert(queue.clone(), ConsumerId(self.last));
+        Some(ConsumerId(self.last))
     }
 
     pub(crate) fn remove(&mut self, consumer: ConsumerId) -> Option<Consumer> {

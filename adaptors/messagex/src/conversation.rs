@@ -191,7 +191,10 @@ impl Conversation {
             Waiting::Settled(settlement) => return settlement.finish(request_id, &reply, out),
             Waiting::Consuming(consumer) => return self.consuming(request_id, consumer, out),
             Waiting::Cancelling(consumer) => return self.cancelled_by_client(request_id, consumer, out),
-            Waiting::Got { queue, auto_ack } => self.got(request_id, &queue, auto_ack, reply, out),
+            Waiting::Got { queue, holder, auto_ack } => {
+                let holder = (!auto_ack).then_some(holder);
+                self.got(request_id, &queue, holder, reply, out)
+            }
             Waiting::Recovered => self.recovered(request_id, &reply, out),
             Waiting::Stats => Self::stats_reply(request_id, &reply, out),
             Waiting::Bindings => Self::bindings_reply(request_id, &reply, out),

@@ -35,7 +35,7 @@ pub(crate) enum Waiting {
     /// `{consumerTag}`.
     Cancelling(ConsumerId),
     /// A message or null.
-    Got { queue: Name, auto_ack: bool },
+    Got { queue: Name, holder: ConsumerId, auto_ack: bool },
     /// How many were settled.
     Settled(Settlement),
     /// How many were requeued.

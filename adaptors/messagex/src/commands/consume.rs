@@ -5,7 +5,7 @@ use framegate_broker::{Consume, ConsumerId, Credit, Fetch, Name, Outcome, PoolId
 
 use super::Call;
 use crate::codec::{begin_success, put_failure, put_success};
-use crate::consumers::{Consumer, GET_HOLDER, Phase};
+use crate::consumers::{Consumer, Phase};
 use crate::conversation::{Conversation, Unexpected};
 use crate::delivery::{Place, put_delivery};
 use crate::errors::{Code, Failure, shortened};
@@ -130,8 +130,11 @@ impl Conversation {
             let message = format!("A connection holds at most {UNSETTLED_MAX} messages; ack some first");
             return Err(Failure::new(Code::RateLimited, message));
         }
+        let Some(holder) = self.consumers.holder(&queue) else {
+            return Err(Failure::new(Code::RateLimited, "A connection gets from at most 1024 queues"));
+        };
         let request = Request::Fetch(Fetch {
-            consumer: GET_HOLDER,
+            consumer: holder,
             queue: queue.clone(),
             max: 1,
             wait_ms: 0,
@@ -139,7 +142,7 @@ impl Conversation {
             lease_ms: None,
             tokens: false,
         });
-        self.ask(call, request, Waiting::Got { queue, auto_ack });
+        self.ask(call, request, Waiting::Got { queue, holder, auto_ack });
         Ok(())
     }
 
@@ -147,7 +150,7 @@ impl Conversation {
         &mut self,
         request_id: &str,
         queue: &Name,
-        auto_ack: bool,
+        holder: Option<ConsumerId>,
         reply: Reply,
         out: &mut Outbound,
     ) -> Result<(), Unexpected> {
@@ -158,14 +161,14 @@ impl Conversation {
             return Ok(());
         };
         // One was asked for.
-        for surplus in messages.filter(|_| !auto_ack) {
+        for surplus in messages.filter(|_| holder.is_some()) {
             self.give_back(&surplus, Outcome::Requeue { delay_ms: 0 }, out);
         }
         let seq = match delivery.position {
-            Position::Queue(seq) if !auto_ack => Some(seq),
+            Position::Queue(seq) if holder.is_some() => Some(seq),
             _ => None,
         };
-        let tag = self.unsettled.push(GET_HOLDER, seq);
+        let tag = self.unsettled.push(holder.unwrap_or_default(), seq);
         let end = format!(",\"messageCount\":{remaining}}}}}");
         let place = Place { queue, tag, consumer_tag: None, headers: &self.headers, end: &end };
         let begin = |out: &mut Outbound| {
