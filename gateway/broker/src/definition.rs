@@ -1,6 +1,7 @@
 //! What can be declared: exchanges, queues, topics, bindings.
 
 use crate::name::Name;
+pub use crate::properties::{Overflow, PriorityMode, QueueProperties};
 
 /// A typed value of a binding argument or a message header.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,20 +112,6 @@ pub struct QueueSpec {
     pub auto_delete: bool,
     /// Everything else.
     pub properties: QueueProperties,
-}
-
-/// Properties of a queue beyond durable, exclusive and auto-delete. `Default` is a plain FIFO.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct QueueProperties {
-    /// Deliver only what is durable.
-    pub deliver_durable: bool,
-    /// Where rejected, expired and overflowing messages go.
-    pub dead_letter_exchange: Option<Name>,
-    /// Key they go with; None: their own.
-    pub dead_letter_key: Option<Name>,
-    /// Arguments as the declaring protocol gave them, as (name, printed value): compared on redeclare and
-    /// shown, never acted on by the broker.
-    pub arguments: Vec<(Name, String)>,
 }
 
 /// A topic to declare.

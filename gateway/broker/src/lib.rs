@@ -15,6 +15,7 @@ mod message;
 mod metrics;
 mod name;
 mod principal;
+mod properties;
 mod record;
 mod request;
 mod routing;
@@ -22,8 +23,8 @@ mod state;
 
 pub use broker::{Broker, Connection, Outbox, StartError, Startup};
 pub use definition::{
-    Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, QueueProperties, QueueSpec,
-    TopicSpec,
+    Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, Overflow, PriorityMode,
+    QueueProperties, QueueSpec, TopicSpec,
 };
 pub use error::{Access, BrokerError, Kind};
 pub use feed::{Cursor, FeedEvent, FeedItem, Subscribe, Subscription};
@@ -39,8 +40,9 @@ pub use principal::{Grant, Principal};
 pub use {feed::measure as measure_feed, routing::measure as measure_routing};
 
 pub use request::{
-    Answer, BindingInfo, CancelReason, ConnectionInfo, Consume, Credit, Define, Effect, ExchangeInfo, Fetch,
-    Lease, Outcome, Publish, Published, Query, QueueInfo, Reply, Request, Settle, Stats, TopicInfo,
+    Answer, BindingInfo, Browse, Browsed, CancelReason, ConnectionInfo, Consume, Credit, Define, Effect,
+    ExchangeInfo, Fetch, Lease, Outcome, Publish, Published, Query, QueueInfo, Reply, Request, Settle, Stats,
+    TopicInfo,
 };
 
 /// The predeclared topic exchange that topic publishes go through.

@@ -26,6 +26,10 @@ pub const DEATHS_MAX: usize = 16;
 pub const REPLAY_TOPICS_MAX: usize = 1000;
 /// Deliveries that a consumer's protocol could not carry before the message is dead-lettered.
 pub const UNDELIVERABLE_MAX: u32 = 3;
+/// Messages that one browse shows at most.
+pub const BROWSE_MESSAGES_MAX: u32 = 1000;
+/// Frame bytes that one browse shows at most, but for a single message.
+pub const BROWSE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// After an unclean stop a plain queue's next sequence number moves to a multiple of this.
 pub const SEQ_STEP_AFTER_CRASH: u64 = 1 << 20;
 

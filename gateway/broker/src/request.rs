@@ -30,6 +30,8 @@ pub enum Request {
     Settle(Settle),
     /// Requeue everything that the connection (or one of its consumers) holds.
     Recover(Option<ConsumerId>),
+    /// Look at messages of a queue without taking them.
+    Browse(Browse),
     /// Declare, delete, bind, purge.
     Define(Define),
     /// Ask about definitions and counts.
@@ -130,6 +132,36 @@ pub struct Fetch {
     pub lease_ms: Option<u64>,
     /// Give each delivery a token.
     pub tokens: bool,
+}
+
+/// A look at a queue's messages: nothing is leased, counted or marked as delivered.
+#[derive(Debug, Clone)]
+pub struct Browse {
+    /// The queue.
+    pub queue: Name,
+    /// Only messages behind this one in the order of their numbers; None: from the first on.
+    pub after: Option<Seq>,
+    /// At most so many messages, at least 1 and at most `limits::BROWSE_MESSAGES_MAX`.
+    pub max: u32,
+    /// At most so many frame bytes in all, but one message in any case.
+    pub bytes_max: u64,
+}
+
+/// A message as a browser sees it.
+#[derive(Debug, Clone)]
+pub struct Browsed {
+    /// Its number in the queue.
+    pub seq: Seq,
+    /// Somebody holds it, or it waits for its time: it is not ready.
+    pub held: bool,
+    /// Somebody may have seen it before.
+    pub redelivered: bool,
+    /// What the broker knows.
+    pub envelope: Envelope,
+    /// What the publisher said.
+    pub frame: Frame,
+    /// What egress adaptors make missing attributes of.
+    pub origin: crate::message::Origin,
 }
 
 /// A consumer to start.
@@ -295,6 +327,13 @@ pub enum Reply {
         messages: Vec<Delivery>,
         /// Ready messages left in the queue.
         remaining: u64,
+    },
+    /// What was browsed, ascending by number. Messages that cannot be read are left out.
+    Browsed {
+        /// The messages.
+        messages: Vec<Browsed>,
+        /// There are more behind the last one.
+        more: bool,
     },
     /// So many deliveries were settled or requeued.
     Settled {

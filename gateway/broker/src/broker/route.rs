@@ -96,6 +96,7 @@ fn check(principal: &Principal, vhost: &Name, request: &Request) -> Result<(), B
     let may = |access, kind, name: &Name| principal.check(access, kind, name, vhost);
     match request {
         Request::Fetch(fetch) => may(Access::Read, Kind::Queue, &fetch.queue),
+        Request::Browse(browse) => may(Access::Read, Kind::Queue, &browse.queue),
         Request::Consume(consume) => may(Access::Read, Kind::Queue, &consume.queue),
         Request::Define(define) => match define {
             Define::Exchange(spec) => {

@@ -41,6 +41,7 @@ impl Core {
             }
             Request::Settle(settle) => self.settle(to, connection, settle),
             Request::Recover(consumer) => self.recover(to, connection, consumer),
+            Request::Browse(browse) => self.browse(to, connection, vhost, &browse),
             Request::Define(define) => self.define(to, connection, vhost, define),
             Request::Query(query) => {
                 let result = self.query(vhost, query);

@@ -8,6 +8,7 @@ use crate::definition::{BindTarget, BindingSpec, ExchangeSpec, QueueSpec, TopicS
 use crate::error::{BrokerError, Kind};
 use crate::ids::{ConnectionId, QueueId, TopicId};
 use crate::name::Name;
+use crate::properties::compare_specs;
 use crate::record::Record;
 use crate::request::{Define, Reply};
 use crate::routing::{Removed, is_predeclared};
@@ -126,46 +127,20 @@ impl Core {
             return Err(BrokerError::Reserved { kind: Kind::Queue, name: spec.name });
         }
         Name::declared(&spec.name)?;
+        spec.properties.check()?;
         let queue = self.make_queue(connection, vhost, spec)?;
         Ok(self.queue_reply(queue))
     }
 
     fn check_equal(&self, queue: QueueId, spec: &QueueSpec) -> Result<(), BrokerError> {
         let Some(current) = self.state(queue).queue(queue).map(|q| &q.spec) else { return Ok(()) };
-        let differs = |argument: &str, current: String, given: String| {
-            let (name, argument) = (spec.name.clone(), argument.to_owned());
-            Err(BrokerError::Inequivalent { kind: Kind::Queue, name, argument, current, given })
-        };
-        for (argument, now, given) in [
-            ("durable", current.durable, spec.durable),
-            ("exclusive", current.exclusive, spec.exclusive),
-            ("auto_delete", current.auto_delete, spec.auto_delete),
-            ("deliver", current.properties.deliver_durable, spec.properties.deliver_durable),
-        ] {
-            if now != given {
-                return differs(argument, now.to_string(), given.to_string());
-            }
-        }
-        let (now, given) = (&current.properties, &spec.properties);
-        let text = |name: &Option<Name>| name.as_ref().map_or("none".to_owned(), |n| n.to_string());
-        for (argument, now, given) in [
-            ("x-dead-letter-exchange", &now.dead_letter_exchange, &given.dead_letter_exchange),
-            ("x-dead-letter-routing-key", &now.dead_letter_key, &given.dead_letter_key),
-        ] {
-            if now != given {
-                return differs(argument, text(now), text(given));
-            }
-        }
-        let find = |list: &[(Name, String)], name: &Name| {
-            list.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone())
-        };
-        for (name, _) in now.arguments.iter().chain(&given.arguments) {
-            let (a, b) = (find(&now.arguments, name), find(&given.arguments, name));
-            if a != b {
-                return differs(name, a.unwrap_or("none".to_owned()), b.unwrap_or("none".to_owned()));
-            }
-        }
-        Ok(())
+        compare_specs(current, spec).map_err(|differs| BrokerError::Inequivalent {
+            kind: Kind::Queue,
+            name: spec.name.clone(),
+            argument: differs.argument,
+            current: differs.current,
+            given: differs.given,
+        })
     }
 
     /// Makes a queue that is not there.

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use framegate_storage::{Lsn, Report, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
+use super::AnswerTo;
 use crate::error::BrokerError;
 use crate::feed::{Page, Parts, Subscribe};
 use crate::ids::{ConnectionId, QueueId, RequestId, Seq, WatchId};
 use crate::name::Name;
-use crate::request::{Effect, Publish, Reply, Request};
+use crate::request::{Browsed, Effect, Publish, Reply, Request};
 use crate::routing::Targets;
 
 /// Where answers to a call go.
@@ -46,6 +47,15 @@ pub(crate) enum Inbox {
         queue: QueueId,
         /// Frames as bytes, or why they cannot be had.
         bodies: Vec<(Seq, Result<Bytes, StoreError>)>,
+    },
+    /// Messages to show, read.
+    Browsed {
+        /// Who asked.
+        to: AnswerTo,
+        /// Those that could be read.
+        messages: Vec<Browsed>,
+        /// There are more.
+        more: bool,
     },
     /// A subscription starts.
     Subscribe {

@@ -197,6 +197,11 @@ impl QueueLive {
         }
     }
 
+    /// A message that is there may be given to the next taker, as far as its own time and others' leases go.
+    pub(crate) fn is_ready(&self, seq: u64) -> bool {
+        (seq >= self.cursor && !self.delayed.contains(&seq)) || self.returned.contains(&seq)
+    }
+
     /// Puts a taker at the end of its priority's line.
     pub(crate) fn join(&mut self, priority: i32, taker: Taker) {
         self.line.entry(Reverse(priority)).or_default().push_back(taker);

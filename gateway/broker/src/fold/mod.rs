@@ -2,6 +2,7 @@
 //! no file; `thread.rs` runs it.
 
 mod block;
+mod browse;
 mod cache;
 mod consume;
 mod define;
@@ -167,6 +168,7 @@ impl Core {
             Inbox::Resume(id) => self.resume(id),
             Inbox::Report(report) => self.report(report),
             Inbox::Loaded { queue, bodies } => self.loaded(queue, bodies),
+            Inbox::Browsed { to, messages, more } => self.browsed(to, messages, more),
             Inbox::Subscribe { vhost, what, reply } => self.subscribe(&vhost, what, reply),
             Inbox::Unwatch(watch) => self.unwatch(watch),
             Inbox::Page { watch, after, events_max, bytes_max, reply } => {

@@ -9,6 +9,7 @@ use framegate_frame::{Frame, Limits};
 use framegate_storage::{BodyRef, Lsn, ShardId, ShardStore};
 use tokio::sync::oneshot;
 
+use super::browse::BrowseJob;
 use super::inbox::Inbox;
 use super::live::IdMap;
 use crate::broker::Shared;
@@ -39,6 +40,7 @@ pub(super) struct PageJob {
 enum Job {
     Queue { queue: QueueId, wanted: Vec<(Seq, BodyRef)> },
     Page(PageJob),
+    Browse(BrowseJob),
     Bury(IdMap<u64, Frame>),
 }
 
@@ -86,13 +88,31 @@ impl ReaderPool {
             let _ = job.reply.send(Ok(page));
             return;
         }
-        if self.pages.fetch_add(1, Ordering::AcqRel) >= PAGES_MAX {
-            self.pages.fetch_sub(1, Ordering::AcqRel);
-            let max = PAGES_MAX as u64;
-            let _ = job.reply.send(Err(BrokerError::Limit { what: "reads that wait", max }));
-            return;
+        match self.count_in() {
+            Ok(()) => self.send(Job::Page(job)),
+            Err(error) => {
+                let _ = job.reply.send(Err(error));
+            }
         }
-        self.send(Job::Page(job));
+    }
+
+    /// Reads messages to show; they come back through the inbox.
+    ///
+    /// # Errors
+    /// `Limit`: too many reads wait.
+    pub(super) fn browse(&self, job: BrowseJob) -> Result<(), BrokerError> {
+        self.count_in()?;
+        self.send(Job::Browse(job));
+        Ok(())
+    }
+
+    /// One more page or browse that waits.
+    fn count_in(&self) -> Result<(), BrokerError> {
+        if self.pages.fetch_add(1, Ordering::AcqRel) < PAGES_MAX {
+            return Ok(());
+        }
+        self.pages.fetch_sub(1, Ordering::AcqRel);
+        Err(BrokerError::Limit { what: "reads that wait", max: PAGES_MAX as u64 })
     }
 
     /// Frees the frames of a queue that is gone, away from the fold.
@@ -140,10 +160,32 @@ fn run(
                 pages.fetch_sub(1, Ordering::AcqRel);
                 read_page(job, store, shard);
             }
+            Ok(Job::Browse(job)) => {
+                pages.fetch_sub(1, Ordering::AcqRel);
+                if let Some(shared) = shared.upgrade() {
+                    shared.send(read_browse(job, store, shard));
+                }
+            }
             Ok(Job::Bury(frames)) => drop(frames),
             Err(_) => return,
         }
     }
+}
+
+fn read_browse(job: BrowseJob, store: &dyn ShardStore, shard: ShardId) -> Inbox {
+    let refs: Vec<BodyRef> = job.messages.iter().filter_map(|m| m.frame.as_ref().err().copied()).collect();
+    let mut bodies = store.fetch(shard, &refs).into_iter();
+    let limits = Limits::gateway(Limits::GATEWAY_DATA_BYTES_CEILING);
+    let mut messages = Vec::new();
+    for message in job.messages {
+        let frame = match message.frame {
+            Ok(frame) => Some(frame),
+            // settled and collected meanwhile, or damaged: whoever takes it next finds out
+            Err(_) => bodies.next().and_then(Result::ok).and_then(|b| Frame::parse(b, &limits).ok()),
+        };
+        messages.extend(frame.map(message.shown));
+    }
+    Inbox::Browsed { to: job.to, messages, more: job.more }
 }
 
 fn read_page(job: PageJob, store: &dyn ShardStore, shard: ShardId) {

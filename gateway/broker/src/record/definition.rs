@@ -2,7 +2,11 @@
 //!
 //! ```text
 //! DEFINE_QUEUE     id, vhost, name, bits u8 (0 durable, 1 auto-delete, 2 deliver-durable, 3 dead-letter exchange,
-//!                  4 dead-letter key), [exchange], [key], arguments: count, (name, value text) each
+//!                  4 dead-letter key, 5 order and limits), [exchange], [key], [order and limits],
+//!                  arguments: count, (name, value text) each
+//! order and limits mask varint, then for each bit: 0 highest priority u8, 1 full priorities (nothing follows), 2 message
+//!                  ttl, 3 expires, 4 length, 5 bytes, 6 overflow u8 (1 reject, 2 reject and dead-letter), 7 single active
+//!                  (nothing follows), 8 delivery limit
 //! DEFINE_EXCHANGE  vhost, name, kind text, bits u8 (0 durable, 1 auto-delete, 2 internal, 3 alternate), [alternate]
 //! DELETE_EXCHANGE  vhost, name
 //! BIND, UNBIND     vhost, exchange, bit u8 (0 queue, 1 exchange), target, key, arguments: count, (name, type u8, value)
@@ -15,7 +19,8 @@ use super::decode::{DecodeError, Fields};
 use super::envelope::put_text;
 use super::{Record, RecordKind};
 use crate::definition::{
-    BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, QueueProperties, QueueSpec, TopicSpec,
+    BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, Overflow, PriorityMode,
+    QueueProperties, QueueSpec, TopicSpec,
 };
 use crate::ids::{QueueId, TopicId};
 use crate::name::Name;
@@ -61,15 +66,89 @@ fn put_queue(out: &mut Vec<u8>, spec: &QueueSpec) {
     let p = &spec.properties;
     put_text(out, &spec.name);
     let (exchange, key) = (&p.dead_letter_exchange, &p.dead_letter_key);
-    out.push(pack(&[spec.durable, spec.auto_delete, p.deliver_durable, exchange.is_some(), key.is_some()]));
+    let (mask, limits) = limits_of(p);
+    let bits =
+        [spec.durable, spec.auto_delete, p.deliver_durable, exchange.is_some(), key.is_some(), mask != 0];
+    out.push(pack(&bits));
     for name in [exchange, key].into_iter().flatten() {
         put_text(out, name);
+    }
+    if mask != 0 {
+        put_varint(out, mask);
+        out.extend_from_slice(&limits);
     }
     put_varint(out, p.arguments.len() as u64);
     for (name, value) in &p.arguments {
         put_text(out, name);
         put_text(out, value);
     }
+}
+
+/// Order and limits: their mask, and what follows it.
+fn limits_of(p: &QueueProperties) -> (u64, Vec<u8>) {
+    let (mut mask, mut out) = (0, Vec::new());
+    match p.priority {
+        PriorityMode::None => {}
+        PriorityMode::Max(max) => {
+            mask |= 1;
+            out.push(max);
+        }
+        PriorityMode::Full => mask |= 2,
+    }
+    for (bit, value) in [(4, p.message_ttl_ms), (8, p.expires_ms), (16, p.length_max), (32, p.bytes_max)] {
+        if let Some(value) = value {
+            mask |= bit;
+            put_varint(&mut out, value);
+        }
+    }
+    let overflow = match p.overflow {
+        Overflow::DropHead => 0,
+        Overflow::RejectPublish => 1,
+        Overflow::RejectPublishDeadLetter => 2,
+    };
+    if overflow != 0 {
+        mask |= 64;
+        out.push(overflow);
+    }
+    if p.single_active {
+        mask |= 128;
+    }
+    if let Some(limit) = p.delivery_limit {
+        mask |= 256;
+        put_varint(&mut out, limit.into());
+    }
+    (mask, out)
+}
+
+/// Reads order and limits into the properties.
+fn take_limits(f: &mut Fields<'_>, p: &mut QueueProperties) -> Result<(), DecodeError> {
+    let mask = f.number("mask")?;
+    if mask >= 512 {
+        // a property that is not acted on would change what the queue does
+        return Err(DecodeError(format!("queue properties {mask:#x} are unknown to this version")));
+    }
+    if mask & 1 != 0 {
+        p.priority = PriorityMode::Max(f.byte("highest priority")?);
+    } else if mask & 2 != 0 {
+        p.priority = PriorityMode::Full;
+    }
+    let mut optional = |bit, what| if mask & bit != 0 { f.number(what).map(Some) } else { Ok(None) };
+    p.message_ttl_ms = optional(4, "message ttl")?;
+    p.expires_ms = optional(8, "expires")?;
+    p.length_max = optional(16, "length")?;
+    p.bytes_max = optional(32, "bytes")?;
+    if mask & 64 != 0 {
+        p.overflow = match f.byte("overflow")? {
+            1 => Overflow::RejectPublish,
+            2 => Overflow::RejectPublishDeadLetter,
+            code => return Err(DecodeError(format!("overflow {code} is unknown"))),
+        };
+    }
+    p.single_active = mask & 128 != 0;
+    if mask & 256 != 0 {
+        p.delivery_limit = Some(f.number32("delivery limit")?);
+    }
+    Ok(())
 }
 
 fn put_binding(out: &mut Vec<u8>, binding: &BindingSpec) {
@@ -149,8 +228,17 @@ fn take_queue(f: &mut Fields<'_>) -> Result<QueueSpec, DecodeError> {
     let bits = f.byte("bits")?;
     let mut optional = |bit: u8| if bits & bit != 0 { f.name("dead letter").map(Some) } else { Ok(None) };
     let (dead_letter_exchange, dead_letter_key) = (optional(8)?, optional(16)?);
+    let mut properties = QueueProperties {
+        deliver_durable: bits & 4 != 0,
+        dead_letter_exchange,
+        dead_letter_key,
+        ..QueueProperties::default()
+    };
+    if bits & 32 != 0 {
+        take_limits(f, &mut properties)?;
+    }
     let count = f.number("arguments")?.min(f.rest.len() as u64);
-    let arguments = (0..count)
+    properties.arguments = (0..count)
         .map(|_| Ok((f.name("argument")?, f.text("value")?.to_owned())))
         .collect::<Result<_, _>>()?;
     Ok(QueueSpec {
@@ -159,12 +247,7 @@ fn take_queue(f: &mut Fields<'_>) -> Result<QueueSpec, DecodeError> {
         durable: bits & 1 != 0,
         exclusive: false,
         auto_delete: bits & 2 != 0,
-        properties: QueueProperties {
-            deliver_durable: bits & 4 != 0,
-            dead_letter_exchange,
-            dead_letter_key,
-            arguments,
-        },
+        properties,
     })
 }
 

@@ -58,6 +58,12 @@ impl SeqSet {
         }
     }
 
+    /// That number is in it.
+    pub(crate) fn contains(&self, seq: Seq) -> bool {
+        let below = self.runs.partition_point(|(first, _)| *first <= seq.0);
+        below.checked_sub(1).is_some_and(|at| self.runs[at].0 + self.runs[at].1 > seq.0)
+    }
+
     /// Every number, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Seq> + '_ {
         self.runs.iter().flat_map(|(first, len)| (*first..first + len).map(Seq))

@@ -4,7 +4,7 @@ use framegate_frame::{Frame, FrameKind, Limits};
 use framegate_storage::{BodyRef, Pos};
 
 use super::*;
-use crate::definition::{BindTarget, ExchangeKind, HeaderValue, QueueProperties};
+use crate::definition::{BindTarget, ExchangeKind, HeaderValue, Overflow, PriorityMode, QueueProperties};
 use crate::message::{Death, DeathReason, Dedup};
 use crate::state::OPEN_BLOCK;
 
@@ -83,9 +83,30 @@ fn samples() -> Vec<(&'static str, Record)> {
             dead_letter_exchange: Some(name("dlx")),
             dead_letter_key: Some(name("dead")),
             arguments: vec![(name("x-max-length"), "5".to_owned())],
+            ..QueueProperties::default()
         },
         ..QueueSpec::default()
     };
+    let limited = QueueSpec {
+        properties: QueueProperties {
+            priority: PriorityMode::Max(9),
+            message_ttl_ms: Some(0),
+            expires_ms: Some(300),
+            length_max: Some(u64::MAX),
+            bytes_max: Some(1),
+            overflow: Overflow::RejectPublishDeadLetter,
+            single_active: true,
+            delivery_limit: Some(20),
+            ..QueueProperties::default()
+        },
+        ..spec.clone()
+    };
+    let all_priorities = QueueProperties {
+        priority: PriorityMode::Full,
+        overflow: Overflow::RejectPublish,
+        ..QueueProperties::default()
+    };
+    let all_priorities = QueueSpec { properties: all_priorities, ..spec.clone() };
     let exchange = ExchangeSpec {
         name: name("x"),
         kind: ExchangeKind::Headers,
@@ -119,6 +140,14 @@ fn samples() -> Vec<(&'static str, Record)> {
         ("append-ref", Record::Append { topic, offset, envelope: in_topic, body: at(0) }),
         ("retain", Record::Retain { topic, first: Offset(6) }),
         ("define-queue", Record::DefineQueue { id: queue, vhost: vhost.clone(), spec: Box::new(spec) }),
+        (
+            "define-queue-limits",
+            Record::DefineQueue { id: queue, vhost: vhost.clone(), spec: Box::new(limited) },
+        ),
+        (
+            "define-queue-full",
+            Record::DefineQueue { id: queue, vhost: vhost.clone(), spec: Box::new(all_priorities) },
+        ),
         ("delete-queue", Record::DeleteQueue { id: queue }),
         ("define-exchange", Record::DefineExchange { vhost: vhost.clone(), spec: exchange }),
         ("delete-exchange", Record::DeleteExchange { vhost: vhost.clone(), name: name("x") }),

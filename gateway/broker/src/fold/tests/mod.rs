@@ -1,6 +1,7 @@
 //! The core alone: time is injected, durability is steered by hand, no thread decides anything.
 
 mod answers;
+mod browse;
 mod log;
 mod random;
 mod rig;

@@ -221,6 +221,21 @@ impl Rig {
         }
     }
 
+    /// The answer to a browse whose bodies a reader has to read first.
+    pub(super) fn until_browsed(&mut self, peer: &mut Peer) -> Vec<crate::request::Browsed> {
+        loop {
+            self.pass();
+            for effect in peer.effects() {
+                match effect {
+                    Effect::Reply(_, Ok(Reply::Browsed { messages, .. })) => return messages,
+                    other => peer.kept.push(other),
+                }
+            }
+            let message = self.inbox.recv().expect("the readers live");
+            self.core.take(message, self.now);
+        }
+    }
+
     pub(super) fn disconnect(&mut self, peer: Peer) {
         self.core.take(Inbox::Disconnect(peer.id), self.now);
         self.settle();
