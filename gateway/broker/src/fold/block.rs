@@ -11,7 +11,7 @@ use crate::message::Envelope;
 use crate::metrics::Metrics;
 use crate::record::{Body, Record, SeqSet};
 use crate::request::Effect;
-use crate::state::{At, NO_BLOCK, OPEN_BLOCK, Placed, Times, VOLATILE_BIT};
+use crate::state::{At, NO_BLOCK, OPEN_BLOCK, Placed, QueueState, Times, VOLATILE_BIT};
 
 /// How long nothing is appended before the shard counts as idle.
 const IDLE_MS: u64 = 1000;
@@ -101,8 +101,12 @@ impl Core {
             self.apply_unlogged(queue, Record::Enqueue { queue, seq, envelope, body });
             (Lsn(0), None)
         };
-        if times != Times::default() {
-            self.schedule(queue, seq, times);
+        let waits = times != Times::default() && self.schedule(queue, seq, times);
+        if !waits && self.state(queue).queue(queue).is_some_and(QueueState::has_weights) {
+            let weight = self.weight(queue, seq);
+            if let Some(live) = self.live.get_mut(&queue) {
+                live.ready.arrive(seq.0, weight);
+            }
         }
         if let Some(frame) = frame {
             self.cache_frame(queue, seq, frame.clone());

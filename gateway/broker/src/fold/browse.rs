@@ -75,7 +75,7 @@ impl Core {
             else {
                 continue;
             };
-            let held = !live.is_ready(number);
+            let held = !live.ready.is_ready(number, queue.weight(seq).rank);
             let redelivered = number <= live.seen_before || envelope.attempts > 0;
             let origin =
                 Origin { vhost: queue.vhost.clone(), name: queue.spec.name.clone(), id: id.0, seq: number };

@@ -107,14 +107,7 @@ impl Core {
         let Some(state) = self.state(queue).queue(queue) else { return };
         let mut wanted = Vec::new();
         let mut bytes = 0;
-        let returned = live.returned.iter().copied();
-        let mut at = live.cursor;
-        let fresh = std::iter::from_fn(|| {
-            let (seq, _) = state.slots.at_or_after(at)?;
-            at = seq + 1;
-            Some(seq)
-        });
-        for seq in returned.chain(fresh).take(4096) {
+        for seq in live.ready.upcoming(state).take(4096) {
             let Some(slot) = state.slots.get(seq) else { continue };
             if live.frames.contains_key(&seq) {
                 continue;
@@ -163,8 +156,9 @@ impl Core {
                 }
             };
             tracing::error!(%queue, %seq, error = lost, "a stored message is damaged and is taken out");
+            let weight = self.weight(queue, seq);
             if let Some(live) = self.live.get_mut(&queue) {
-                live.returned.remove(&seq.0);
+                live.ready.forget(seq.0, weight);
             }
             self.remove(queue, &SeqSet::one(seq));
         }

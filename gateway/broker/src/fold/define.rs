@@ -3,6 +3,7 @@
 use framegate_storage::Lsn;
 
 use super::live::QueueLive;
+use super::ready::Ready;
 use super::{AnswerTo, Core};
 use crate::definition::{BindTarget, BindingSpec, ExchangeSpec, QueueSpec, TopicSpec};
 use crate::error::{BrokerError, Kind};
@@ -157,6 +158,7 @@ impl Core {
         let name = spec.name.clone();
         let volatile = spec.exclusive || !spec.durable;
         let owner = spec.exclusive.then_some(connection);
+        let priority = spec.properties.priority;
         let gated = spec.properties.deliver_durable || self.store.caps().shared;
         let (id, vhost) = if volatile {
             let id = QueueId(self.volatile.next_queue() | VOLATILE_BIT);
@@ -168,7 +170,7 @@ impl Core {
             self.log(Record::DefineQueue { id, vhost: vhost.clone(), spec: Box::new(spec) }, None, true);
             (id, vhost)
         };
-        let mut live = QueueLive::new(1, 0, owner);
+        let mut live = QueueLive::new(Ready::new(1, priority), 0, owner);
         if gated && !volatile {
             live.visible = 0;
         }

@@ -11,7 +11,7 @@ use crate::message::{DeathReason, Delivery, Origin, Position};
 use crate::metrics::Metrics;
 use crate::record::SeqSet;
 use crate::request::{Effect, Reply};
-use crate::state::{Times, VOLATILE_BIT};
+use crate::state::{Times, VOLATILE_BIT, Weight};
 
 impl Core {
     /// Something changed in a queue: it is looked at before the pass ends.
@@ -48,21 +48,16 @@ impl Core {
         count.saturating_sub(self.live.get(&queue).map_or(0, |l| l.held + l.purging))
     }
 
-    /// The next message in order that may be delivered. The cursor passes over those that are not ready before
-    /// their time.
+    /// What the ready order has to know of a message.
+    pub(super) fn weight(&self, queue: QueueId, seq: Seq) -> Weight {
+        self.state(queue).queue(queue).map_or(Weight::default(), |q| q.weight(seq))
+    }
+
+    /// The next message in order that may be delivered.
     fn next_ready(&mut self, queue: QueueId) -> Option<u64> {
         let state = if queue.0 & VOLATILE_BIT != 0 { &self.volatile } else { &self.durable };
         let (state, live) = (state.queue(queue)?, self.live.get_mut(&queue)?);
-        if let Some(seq) = live.returned.first() {
-            return Some(*seq);
-        }
-        loop {
-            let (seq, _) = state.slots.at_or_after(live.cursor)?;
-            if live.delayed.is_empty() || !live.delayed.contains(&seq) {
-                return (seq <= live.visible).then_some(seq);
-            }
-            live.cursor = seq + 1;
-        }
+        live.ready.next(state, live.visible)
     }
 
     /// The next message in order that has not expired; those that have are taken out on the way.
@@ -82,10 +77,8 @@ impl Core {
                 self.mark_dirty(queue);
                 break;
             }
-            let live = self.live.get_mut(&queue)?;
-            if !live.returned.remove(&seq) {
-                live.cursor = seq + 1;
-            }
+            let weight = self.weight(queue, Seq(seq));
+            self.live.get_mut(&queue)?.ready.take(seq, weight);
             expired.push(Seq(seq));
         }
         if !expired.is_empty() {
@@ -114,12 +107,13 @@ impl Core {
         }
     }
 
-    /// Notes when a message is ready and when it is no longer.
-    pub(super) fn schedule(&mut self, queue: QueueId, seq: Seq, times: Times) {
+    /// Notes when a message is ready and when it is no longer. True when it has to wait.
+    pub(super) fn schedule(&mut self, queue: QueueId, seq: Seq, times: Times) -> bool {
         let now = self.now;
-        let Some(live) = self.live.get_mut(&queue) else { return };
-        if times.deliver_at_ms > now.wall_ms {
-            live.delayed.insert(seq.0);
+        let Some(live) = self.live.get_mut(&queue) else { return false };
+        let waits = times.deliver_at_ms > now.wall_ms;
+        if waits {
+            live.ready.delay(seq.0);
             live.held += 1;
             let due = now.mono_ms.saturating_add(times.deliver_at_ms - now.wall_ms);
             self.timers.add(due, Timer::Requeue(queue, seq.0));
@@ -128,6 +122,7 @@ impl Core {
             live.expiring = true;
             self.mark_dirty(queue);
         }
+        waits
     }
 
     /// Delivers what can be delivered now.
@@ -243,11 +238,8 @@ impl Core {
             Origin { vhost: state.vhost.clone(), name: state.spec.name.clone(), id: queue.0, seq: seq.0 };
         let live = self.live.get_mut(&queue)?;
         let frame = live.frames.get(&seq.0)?.clone();
-        if !live.returned.remove(&seq.0) {
-            live.cursor = seq.0 + 1;
-            if queue.0 & VOLATILE_BIT == 0 {
-                self.delivered.insert(queue);
-            }
+        if live.ready.take(seq.0, state.weight(seq)) && queue.0 & VOLATILE_BIT == 0 {
+            self.delivered.insert(queue);
         }
         let seen_before = seq.0 <= live.seen_before;
         let mut token = None;

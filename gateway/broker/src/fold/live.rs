@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::AnswerTo;
 use super::inbox::Window;
+use super::ready::Ready;
 use crate::ids::{ConnectionId, ConsumerId, PoolId, QueueId, RequestId, Token};
 use crate::name::Name;
 use crate::request::Effect;
@@ -133,10 +134,8 @@ pub(crate) struct Waiter {
 /// One queue.
 #[derive(Debug)]
 pub(crate) struct QueueLive {
-    /// Nothing from here on was ever delivered.
-    pub(crate) cursor: u64,
-    /// Below the cursor, ready again.
-    pub(crate) returned: BTreeSet<u64>,
+    /// Which message is next.
+    pub(crate) ready: Ready,
     /// Leased, or held back until a requeue delay has passed.
     pub(crate) held: u64,
     /// Of those, leased.
@@ -161,8 +160,6 @@ pub(crate) struct QueueLive {
     pub(crate) undeliverable: IdMap<u64, u32>,
     /// Purged, and not yet taken out.
     pub(crate) purging: u64,
-    /// Not ready before their time.
-    pub(crate) delayed: BTreeSet<u64>,
     /// Some messages may expire.
     pub(crate) expiring: bool,
     /// Wall time in ms at which a timer looks at the head; 0: there is none.
@@ -173,10 +170,9 @@ pub(crate) struct QueueLive {
 
 impl QueueLive {
     /// Everything in it is ready.
-    pub(crate) fn new(first: u64, delivered: u64, owner: Option<ConnectionId>) -> Self {
+    pub(crate) fn new(ready: Ready, delivered: u64, owner: Option<ConnectionId>) -> Self {
         Self {
-            cursor: first,
-            returned: BTreeSet::new(),
+            ready,
             held: 0,
             leased: 0,
             line: BTreeMap::new(),
@@ -190,16 +186,10 @@ impl QueueLive {
             seen_before: delivered,
             undeliverable: IdMap::default(),
             purging: 0,
-            delayed: BTreeSet::new(),
             expiring: false,
             expire_timer_ms: 0,
             dirty: false,
         }
-    }
-
-    /// A message that is there may be given to the next taker, as far as its own time and others' leases go.
-    pub(crate) fn is_ready(&self, seq: u64) -> bool {
-        (seq >= self.cursor && !self.delayed.contains(&seq)) || self.returned.contains(&seq)
     }
 
     /// Puts a taker at the end of its priority's line.

@@ -15,6 +15,7 @@ mod query;
 #[cfg(test)]
 mod random_tests;
 mod reader;
+mod ready;
 mod recovery;
 mod settle;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, mpsc as channel};
 use super::inbox::{Batch, Inbox, Opened, Task, Window};
 use super::{Core, DETACHED, Now, replay};
 use crate::broker::Shared;
-use crate::definition::{QueueProperties, QueueSpec};
+use crate::definition::{PriorityMode, QueueProperties, QueueSpec};
 use crate::headers::HeaderTable;
 use crate::ids::{ConnectionId, ConsumerId, PoolId, QueueId, RequestId, Seq};
 use crate::limits::Limits;
@@ -24,7 +24,7 @@ use crate::request::{
 };
 use crate::routing::{Targets, TopologyEditor};
 
-const QUEUES: [&str; 4] = ["plain", "gated", "volatile", "dead"];
+const QUEUES: [&str; 5] = ["plain", "gated", "volatile", "dead", "ranked"];
 const CONNECTIONS: u64 = 3;
 const STEPS: usize = 4000;
 
@@ -47,6 +47,7 @@ fn name(text: &str) -> Name {
 fn spec(queue: &str) -> QueueSpec {
     let properties = QueueProperties {
         deliver_durable: queue == "gated",
+        priority: if queue == "ranked" { PriorityMode::Max(3) } else { PriorityMode::None },
         dead_letter_exchange: (queue == "plain").then(|| name("")),
         dead_letter_key: (queue == "plain").then(|| name("dead")),
         ..QueueProperties::default()
@@ -118,13 +119,14 @@ impl Rig {
     }
 
     fn publish(&mut self, connection: u64) {
-        let queue = name(QUEUES[self.below(4) as usize]);
+        let queue = name(QUEUES[self.below(QUEUES.len() as u64) as usize]);
         let body = vec![b'x'; self.below(900) as usize];
         let frame = Frame::build(FrameKind::Event, [("subject", "s")], &body, &FrameLimits::GATEWAY);
         let key = self.below(200) as u8;
         let publish = Publish {
             persistent: self.below(2) == 0,
             mandatory: self.below(4) == 0,
+            priority: (self.below(3) != 0).then(|| self.below(6) as i32),
             answer: [Answer::None, Answer::Watermark, Answer::Reply][self.below(3) as usize],
             dedup: (self.below(6) == 0).then_some(Dedup { key: [key; 16], content: 1 }),
             ..Publish::new(name(""), queue, frame.expect("frame"))
@@ -160,7 +162,8 @@ impl Rig {
         self.now.mono_ms += self.below(4);
         self.now.wall_ms += self.below(4);
         let connection = 1 + self.below(CONNECTIONS);
-        let (consumer, queue) = (self.below(4) as u32, name(QUEUES[self.below(4) as usize]));
+        let (consumer, queue) =
+            (self.below(4) as u32, name(QUEUES[self.below(QUEUES.len() as u64) as usize]));
         let pool = (self.below(2) == 0).then(|| PoolId(self.below(2) as u32));
         let limit = (self.below(3) != 0).then(|| self.below(4) as u32);
         match self.below(40) {
@@ -278,14 +281,17 @@ impl Rig {
                 count += 1;
                 bytes += u64::from(slot.len);
                 assert!(slot.body().is_some() || live.frames.contains_key(&seq), "{seq} has no frame");
-                let places = [seq >= live.cursor, live.returned.contains(&seq), leases.contains(&seq)];
+                let rank = queue.weight(Seq(seq)).rank;
+                let places = [live.ready.is_ready(seq, rank), leases.contains(&seq)];
                 let places = places.into_iter().filter(|p| *p).count();
                 assert!(places <= 1, "{seq} of {id} stands at several places");
                 out += u64::from(places == 0 || leases.contains(&seq));
             }
             assert_eq!((queue.count, queue.bytes), (count, bytes), "messages of {id}");
             assert_eq!(live.held, out, "held in {id}");
-            assert!(live.returned.iter().all(|s| *s < live.cursor && queue.slots.get(*s).is_some()));
+            let upcoming: Vec<u64> = live.ready.upcoming(queue).collect();
+            assert!(upcoming.iter().all(|s| queue.slots.get(*s).is_some()), "what is gone is not next");
+            assert_eq!(upcoming.len() as u64, count - out, "ready in {id}");
             let active = core.connections.values().flat_map(|c| c.consumers.values());
             let active = active.filter(|c| c.active && c.queue == *id).count();
             assert_eq!(live.consumers as usize, active, "consumers of {id}");

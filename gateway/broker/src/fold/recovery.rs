@@ -1,14 +1,17 @@
 //! The start: the log is folded into a state, and the volatile side is built around it in one pass.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 
 use framegate_storage::{Claim, Lsn, Pos, ShardStore};
 
 use super::effects::detached;
 use super::live::{IdMap, QueueLive};
+use super::ready::Ready;
 use super::{Core, DETACHED, Now, ReaderPool};
 use crate::broker::{Shared, StartError};
 use crate::feed::{Hub, RingBudget};
+use crate::ids::Seq;
 use crate::name::Name;
 use crate::record::{Encoder, Reader, Record};
 use crate::routing::TopologyEditor;
@@ -66,7 +69,8 @@ impl Core {
         }
         for queue in state.queues() {
             editor.add_queue(&queue.vhost, queue.spec.name.clone(), queue.id);
-            live.insert(queue.id, QueueLive::new(queue.slots.first(), queue.delivered, None));
+            let ready = Ready::new(queue.slots.first(), queue.spec.properties.priority);
+            live.insert(queue.id, QueueLive::new(ready, queue.delivered, None));
         }
         for topic in state.topics() {
             editor.add_topic(&topic.vhost, topic.spec.name.clone(), topic.id);
@@ -133,7 +137,7 @@ impl Core {
         let (started, _) = core.log(Record::Start { clean: claim.clean }, None, true);
         core.opens_at = if claim.clean { Lsn(0) } else { started };
         core.reset_cursors();
-        core.reset_times();
+        core.reset_order();
         core.start_sweeping();
         core.publish_topology();
         Ok(core)
@@ -144,7 +148,7 @@ impl Core {
         let gated = self.store.caps().shared;
         for queue in self.durable.queues() {
             if let Some(live) = self.live.get_mut(&queue.id) {
-                live.cursor = queue.slots.first();
+                live.ready.start_at(queue.slots.first());
                 if gated || queue.spec.properties.deliver_durable {
                     live.visible = queue.slots.next().saturating_sub(1);
                 }
@@ -159,12 +163,22 @@ impl Core {
         }
     }
 
-    /// Sets the timers of messages that wait for their time or expire.
-    fn reset_times(&mut self) {
+    /// Sets the timers of messages that wait for their time or expire, and puts the others in order where a queue has
+    /// more of an order than their numbers.
+    fn reset_order(&mut self) {
         let timed: Vec<_> =
             self.durable.queues().flat_map(|q| q.timed().map(|(seq, times)| (q.id, seq, times))).collect();
+        let mut waiting = HashSet::new();
         for (queue, seq, times) in timed {
-            self.schedule(queue, seq, times);
+            if self.schedule(queue, seq, times) {
+                waiting.insert((queue, seq.0));
+            }
+        }
+        for queue in self.durable.queues().filter(|q| q.has_weights()) {
+            let Some(live) = self.live.get_mut(&queue.id) else { continue };
+            for (seq, _) in queue.slots.iter().filter(|(seq, _)| !waiting.contains(&(queue.id, *seq))) {
+                live.ready.arrive(seq, queue.weight(Seq(seq)));
+            }
         }
     }
 
@@ -187,9 +201,9 @@ impl Core {
     /// Notes how far queues have been delivered.
     pub(super) fn write_marks(&mut self) {
         for queue in std::mem::take(&mut self.delivered) {
-            let upto = self.live.get(&queue).map_or(0, |l| l.cursor.saturating_sub(1));
+            let upto = self.live.get(&queue).map_or(0, |l| l.ready.cursor().saturating_sub(1));
             if self.durable.queue(queue).is_some_and(|q| upto > q.delivered) {
-                self.log(Record::Delivered { queue, upto: crate::ids::Seq(upto) }, None, false);
+                self.log(Record::Delivered { queue, upto: Seq(upto) }, None, false);
             }
         }
     }

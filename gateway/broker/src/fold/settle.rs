@@ -10,6 +10,7 @@ use crate::message::DeathReason;
 use crate::metrics::Metrics;
 use crate::record::SeqSet;
 use crate::request::{Lease, Outcome, Reply, Settle};
+use crate::state::VOLATILE_BIT;
 
 impl Core {
     /// Whose messages a lease names: connection, consumer, sequence numbers.
@@ -150,12 +151,11 @@ impl Core {
             self.count_return(queue, seqs);
             Metrics::add(&self.shared.metrics.requeued, seqs.len());
         }
-        let there: Vec<u64> = {
-            let state = self.state(queue).queue(queue);
-            seqs.iter().map(|s| s.0).filter(|s| state.is_some_and(|q| q.slots.get(*s).is_some())).collect()
-        };
-        if let Some(live) = self.live.get_mut(&queue) {
-            live.returned.extend(there);
+        let state = if queue.0 & VOLATILE_BIT != 0 { &self.volatile } else { &self.durable };
+        if let (Some(state), Some(live)) = (state.queue(queue), self.live.get_mut(&queue)) {
+            for seq in seqs.iter().filter(|seq| state.slots.get(seq.0).is_some()) {
+                live.ready.put_back(seq.0, state.weight(seq));
+            }
         }
         self.mark_dirty(queue);
     }
@@ -174,13 +174,14 @@ impl Core {
 
     /// A delay has passed.
     pub(super) fn requeue_due(&mut self, queue: QueueId, seq: u64) {
+        let there = self.state(queue).queue(queue).is_some_and(|q| q.slots.get(seq).is_some());
+        let weight = self.weight(queue, Seq(seq));
         if let Some(live) = self.live.get_mut(&queue) {
             live.held = live.held.saturating_sub(1);
-            // the cursor has not come to it yet: it stands where it is found
-            if live.delayed.remove(&seq) && seq >= live.cursor {
-                return self.mark_dirty(queue);
+            if there {
+                live.ready.due(seq, weight);
             }
-            self.return_to_queue(queue, &SeqSet::one(Seq(seq)), false);
+            self.mark_dirty(queue);
         }
     }
 

@@ -37,37 +37,18 @@ impl Core {
     /// memory follows in slices. Gives how many.
     pub(super) fn purge(&mut self, queue: QueueId) -> u64 {
         let count = self.ready_count(queue);
-        let seqs = self.ready_set(queue);
-        let next = self.state(queue).queue(queue).map_or(1, |q| q.slots.next());
+        let (Some(live), Some(state)) = (self.live.get(&queue), self.state(queue).queue(queue)) else {
+            return 0;
+        };
+        let (seqs, next) = (live.ready.all(state), state.slots.next());
         let Some(live) = self.live.get_mut(&queue).filter(|_| !seqs.is_empty()) else { return 0 };
-        live.cursor = next;
-        live.returned.clear();
+        live.ready.clear(next);
         live.purging += count;
         if queue.0 & VOLATILE_BIT == 0 {
             self.log_unapplied(&Record::Ack { queue, seqs: seqs.clone() });
         }
         self.purge_on(queue, 0, seqs);
         count
-    }
-
-    /// What is ready: the returned ones, and everything from the cursor on whose time has come.
-    fn ready_set(&self, queue: QueueId) -> SeqSet {
-        let mut seqs = SeqSet::default();
-        let (Some(live), Some(state)) = (self.live.get(&queue), self.state(queue).queue(queue)) else {
-            return seqs;
-        };
-        for seq in &live.returned {
-            seqs.push(Seq(*seq));
-        }
-        let mut first = live.cursor;
-        let rest = live.delayed.range(first..).copied().chain([state.slots.next()]);
-        for end in rest {
-            if state.slots.at_or_after(first).is_some_and(|(seq, _)| seq < end) {
-                seqs.extend_run(first, end - first);
-            }
-            first = end + 1;
-        }
-        seqs
     }
 
     /// One slice of the oldest work.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 pub(crate) use apply::At;
 pub(crate) use dedup::Dedups;
-pub(crate) use queue::{NO_BLOCK, OPEN_BLOCK, QueueState, Times};
+pub(crate) use queue::{NO_BLOCK, OPEN_BLOCK, QueueState, Times, Weight};
 pub(crate) use topic::{TopicEntry, TopicState};
 
 use crate::definition::{BindingSpec, ExchangeSpec};

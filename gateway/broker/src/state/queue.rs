@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use framegate_storage::{BodyRef, Pos};
 
 use super::pages::{Gone, Pages};
-use crate::definition::QueueSpec;
+use crate::definition::{PriorityMode, QueueSpec};
 use crate::ids::{QueueId, Seq};
 use crate::message::{Envelope, Keys};
 use crate::name::Name;
@@ -75,6 +75,15 @@ impl Times {
     pub(crate) fn of(envelope: &Envelope) -> Self {
         Self { deliver_at_ms: envelope.deliver_at_ms, expires_at_ms: envelope.expires_at_ms }
     }
+}
+
+/// What the ready order has to know of a message: 0 and 0 in a plain queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Weight {
+    /// Its priority as the queue counts it.
+    pub(crate) rank: i32,
+    /// What it counts against the queue's byte limit.
+    pub(crate) bytes: u32,
 }
 
 /// See the module.
@@ -189,6 +198,22 @@ impl QueueState {
             attempts: slot.attempts.into(),
             ..Envelope::default()
         })
+    }
+
+    /// Messages differ in more than their numbers: `weight` says how.
+    pub(crate) fn has_weights(&self) -> bool {
+        self.spec.properties.priority != PriorityMode::None
+    }
+
+    /// What the ready order has to know of a message.
+    pub(crate) fn weight(&self, seq: Seq) -> Weight {
+        if !self.has_weights() {
+            return Weight::default();
+        }
+        let slot = self.slots.get(seq.0);
+        let aside = slot.filter(|s| s.flags & ASIDE != 0).and_then(|_| self.aside.get(&seq.0));
+        let rank = self.spec.properties.priority.rank(aside.and_then(|e| e.priority));
+        Weight { rank, bytes: 0 }
     }
 
     /// When a message is ready and when it is no longer.

@@ -3,6 +3,7 @@
 mod answers;
 mod browse;
 mod log;
+mod priorities;
 mod random;
 mod rig;
 mod times;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::rig::{Peer, Rig, consumer, message, name, pull, queue, seq, settlement};
-use crate::definition::QueueProperties;
+use crate::definition::{PriorityMode, QueueProperties};
 use crate::ids::Seq;
 use crate::message::Dedup;
 use crate::request::{Define, Effect, Outcome, Publish, Query, Reply, Request};
@@ -14,7 +14,7 @@ const QUEUES: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Debug, Clone)]
 enum Step {
-    Publish { queue: usize, persistent: bool, ttl: bool, delay: bool },
+    Publish { queue: usize, persistent: bool, ttl: bool, delay: bool, priority: i32 },
     Topic { key: u8 },
     Consume { peer: usize, queue: usize, prefetch: u32 },
     Pull { peer: usize, queue: usize, auto_ack: bool },
@@ -30,8 +30,10 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let (queue, peer) = (0..QUEUES.len(), 0..3_usize);
     prop_oneof![
-        8 => (queue.clone(), any::<bool>(), prop::bool::weighted(0.2), prop::bool::weighted(0.2))
-            .prop_map(|(queue, persistent, ttl, delay)| Step::Publish { queue, persistent, ttl, delay }),
+        8 => (queue.clone(), any::<bool>(), prop::bool::weighted(0.2), prop::bool::weighted(0.2), 0..5_i32)
+            .prop_map(|(queue, persistent, ttl, delay, priority)| {
+                Step::Publish { queue, persistent, ttl, delay, priority }
+            }),
         2 => (0..4_u8).prop_map(|key| Step::Topic { key }),
         3 => (peer.clone(), queue.clone(), 1..5_u32)
             .prop_map(|(peer, queue, prefetch)| Step::Consume { peer, queue, prefetch }),
@@ -74,7 +76,8 @@ impl Life {
             ..QueueProperties::default()
         };
         let gated = QueueProperties { deliver_durable: true, ..QueueProperties::default() };
-        let requests = vec![queue("a", dead), queue("b", QueueProperties::default()), queue("c", gated)];
+        let ranked = QueueProperties { priority: PriorityMode::Max(3), ..QueueProperties::default() };
+        let requests = vec![queue("a", dead), queue("b", ranked), queue("c", gated)];
         self.rig.send(&mut self.peers[0].0, requests);
     }
 
@@ -99,9 +102,10 @@ impl Life {
     fn run(&mut self, step: &Step) {
         self.next += 1;
         match *step {
-            Step::Publish { queue, persistent, ttl, delay } => {
+            Step::Publish { queue, persistent, ttl, delay, priority } => {
                 let publish = Publish {
                     persistent,
+                    priority: Some(priority),
                     ttl_ms: ttl.then_some(800),
                     delay_ms: if delay { 700 } else { 0 },
                     ..message(QUEUES[queue], &self.next.to_string())
