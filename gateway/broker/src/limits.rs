@@ -26,6 +26,8 @@ pub const DEATHS_MAX: usize = 16;
 pub const REPLAY_TOPICS_MAX: usize = 1000;
 /// Deliveries that a consumer's protocol could not carry before the message is dead-lettered.
 pub const UNDELIVERABLE_MAX: u32 = 3;
+/// Messages refused by full queues that wait to be dead-lettered; beyond it they are dropped.
+pub const LETTERS_MAX: usize = 16_384;
 /// Messages that one browse shows at most.
 pub const BROWSE_MESSAGES_MAX: u32 = 1000;
 /// Frame bytes that one browse shows at most, but for a single message.

@@ -24,8 +24,10 @@ pub struct Envelope {
     pub priority: Option<i32>,
     /// Not delivered before, in ms since the Unix epoch; 0: at once.
     pub deliver_at_ms: u64,
-    /// Expires, in ms since the Unix epoch; 0: never.
+    /// Expires, in ms since the Unix epoch, by its own time to live or its queue's; 0: never.
     pub expires_at_ms: u64,
+    /// Time to live that its publisher gave, in ms.
+    pub ttl_ms: Option<u64>,
     /// When the broker took it, in ms since the Unix epoch.
     pub time_ms: u64,
     /// Dedup key of the publisher, if it gave one.
@@ -34,6 +36,8 @@ pub struct Envelope {
     pub publisher: Option<Name>,
     /// Failed deliveries that were recorded.
     pub attempts: u32,
+    /// Bytes of the message's data, noted only in queues with a byte limit; 0: not noted.
+    pub data_bytes: u32,
     /// Why it was dead-lettered before, newest first; at most `limits::DEATHS_MAX`.
     pub deaths: Vec<Death>,
 }
@@ -70,7 +74,7 @@ pub struct Death {
     pub count: u64,
     /// First time, in ms since the Unix epoch.
     pub time_ms: u64,
-    /// TTL it had, in ms, when it expired by its own.
+    /// Time to live that its publisher had given, in ms, the first time.
     pub ttl_ms: Option<u64>,
 }
 

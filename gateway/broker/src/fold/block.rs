@@ -11,7 +11,7 @@ use crate::message::Envelope;
 use crate::metrics::Metrics;
 use crate::record::{Body, Record, SeqSet};
 use crate::request::Effect;
-use crate::state::{At, NO_BLOCK, OPEN_BLOCK, Placed, QueueState, Times, VOLATILE_BIT};
+use crate::state::{At, NO_BLOCK, OPEN_BLOCK, Placed, Times, VOLATILE_BIT};
 
 /// How long nothing is appended before the shard counts as idle.
 const IDLE_MS: u64 = 1000;
@@ -82,7 +82,7 @@ impl Core {
     pub(super) fn enqueue(
         &mut self,
         queue: QueueId,
-        envelope: Envelope,
+        mut envelope: Envelope,
         frame: Option<&Frame>,
         body: Option<Body>,
         len: u32,
@@ -90,6 +90,16 @@ impl Core {
         let logged = queue.0 & VOLATILE_BIT == 0 && envelope.persistent;
         let Some(state) = self.state(queue).queue(queue) else { return (Seq(0), Lsn(0), body) };
         let seq = Seq(state.slots.next());
+        let properties = &state.spec.properties;
+        let now_ms = self.now.wall_ms;
+        if let Some(ttl_ms) = properties.message_ttl_ms {
+            let end = now_ms.max(envelope.deliver_at_ms).saturating_add(ttl_ms).max(1);
+            let own = Some(envelope.expires_at_ms).filter(|own| *own != 0);
+            envelope.expires_at_ms = own.map_or(end, |own| own.min(end));
+        }
+        let weighed = properties.bytes_max.is_some();
+        envelope.data_bytes = if weighed { frame.map_or(len, super::limit::data_bytes) } else { 0 };
+        let (limited, has_weights) = (state.is_limited(), state.has_weights());
         let times = Times::of(&envelope);
         let (lsn, written) = if logged {
             let body = body.unwrap_or(Body::Memory { len });
@@ -102,11 +112,17 @@ impl Core {
             (Lsn(0), None)
         };
         let waits = times != Times::default() && self.schedule(queue, seq, times);
-        if !waits && self.state(queue).queue(queue).is_some_and(QueueState::has_weights) {
+        if !waits && has_weights {
             let weight = self.weight(queue, seq);
             if let Some(live) = self.live.get_mut(&queue) {
                 live.ready.arrive(seq.0, weight);
             }
+        }
+        if times.expires_at_ms != 0
+            && times.expires_at_ms <= now_ms
+            && let Some(live) = self.live.get_mut(&queue)
+        {
+            live.fresh_from = live.fresh_from.min(seq.0);
         }
         if let Some(frame) = frame {
             self.cache_frame(queue, seq, frame.clone());
@@ -120,6 +136,9 @@ impl Core {
             } else {
                 self.gated_visible.push_back((gate, queue, seq.0));
             }
+        }
+        if limited {
+            self.mark_overfull(queue);
         }
         self.mark_dirty(queue);
         (seq, lsn, written.map(in_open_block).or(body))
@@ -175,6 +194,7 @@ impl Core {
         if !self.closing {
             self.step_work();
             self.dispatch_dirty();
+            self.relieve();
             self.publish_topology();
             self.mark_delivered();
             self.shrink_cache();

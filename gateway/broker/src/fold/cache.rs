@@ -107,7 +107,8 @@ impl Core {
         let Some(state) = self.state(queue).queue(queue) else { return };
         let mut wanted = Vec::new();
         let mut bytes = 0;
-        for seq in live.ready.upcoming(state).take(4096) {
+        let dying = live.dying.keys().copied();
+        for seq in dying.chain(live.ready.upcoming(state)).take(4096) {
             let Some(slot) = state.slots.get(seq) else { continue };
             if live.frames.contains_key(&seq) {
                 continue;
@@ -159,9 +160,13 @@ impl Core {
             let weight = self.weight(queue, seq);
             if let Some(live) = self.live.get_mut(&queue) {
                 live.ready.forget(seq.0, weight);
+                if live.dying.remove(&seq.0).is_some() {
+                    live.held -= 1;
+                }
             }
             self.remove(queue, &SeqSet::one(seq));
         }
+        self.bury_dying(queue);
         if again {
             return self.timers.add(self.now.mono_ms + READ_AGAIN_MS, Timer::Reload(queue));
         }

@@ -39,7 +39,7 @@ impl Core {
 
     /// Queues are waiting to be looked at again at once.
     pub(crate) fn has_more(&self) -> bool {
-        !self.dirty.is_empty() || !self.work.is_empty()
+        !self.dirty.is_empty() || !self.work.is_empty() || self.is_overfull()
     }
 
     /// Ready messages of a queue.
@@ -65,15 +65,16 @@ impl Core {
         if !self.live.get(&queue)?.expiring {
             return self.next_ready(queue);
         }
-        let mut expired = SeqSet::default();
+        let mut expired = Vec::new();
         let mut fresh = None;
         while let Some(seq) = self.next_ready(queue) {
             let expires = self.state(queue).queue(queue)?.times(Seq(seq)).expires_at_ms;
-            if expires == 0 || expires > self.now.wall_ms {
+            if expires == 0 || expires > self.now.wall_ms || self.is_momentary(queue, seq, expires) {
                 fresh = Some(seq);
                 break;
             }
-            if expired.len() >= SLICE_MESSAGES_MAX as u64 {
+            let dying = self.live.get(&queue)?.dying.len();
+            if expired.len() >= SLICE_MESSAGES_MAX.saturating_sub(dying) {
                 self.mark_dirty(queue);
                 break;
             }
@@ -82,9 +83,14 @@ impl Core {
             expired.push(Seq(seq));
         }
         if !expired.is_empty() {
-            self.dead_letter(queue, &expired, DeathReason::Expired);
+            self.dead_letter(queue, &SeqSet::from_unsorted(expired), DeathReason::Expired);
         }
         fresh
+    }
+
+    /// It expires in the moment in which it came: it may be delivered in this moment, and in no other.
+    fn is_momentary(&self, queue: QueueId, seq: u64, expires_ms: u64) -> bool {
+        expires_ms == self.now.wall_ms && self.live.get(&queue).is_some_and(|l| seq >= l.fresh_from)
     }
 
     /// The time of a queue's head has come.
@@ -131,6 +137,12 @@ impl Core {
             return;
         }
         self.deliver_ready(queue);
+        if let Some(live) = self.live.get_mut(&queue) {
+            live.fresh_from = u64::MAX;
+            if !live.dying.is_empty() {
+                self.load(queue);
+            }
+        }
         if self.live.get(&queue).is_some_and(|l| l.expiring) {
             self.watch_head(queue);
         }

@@ -13,6 +13,7 @@ use super::AnswerTo;
 use super::inbox::Window;
 use super::ready::Ready;
 use crate::ids::{ConnectionId, ConsumerId, PoolId, QueueId, RequestId, Token};
+use crate::message::DeathReason;
 use crate::name::Name;
 use crate::request::Effect;
 
@@ -160,6 +161,12 @@ pub(crate) struct QueueLive {
     pub(crate) undeliverable: IdMap<u64, u32>,
     /// Purged, and not yet taken out.
     pub(crate) purging: u64,
+    /// They die as soon as their frames have been read.
+    pub(crate) dying: BTreeMap<u64, DeathReason>,
+    /// It stands in the list of queues that hold too many messages.
+    pub(crate) overfull: bool,
+    /// Messages from here on came in during this pass: one that expires at once may still be delivered.
+    pub(crate) fresh_from: u64,
     /// Some messages may expire.
     pub(crate) expiring: bool,
     /// Wall time in ms at which a timer looks at the head; 0: there is none.
@@ -186,6 +193,9 @@ impl QueueLive {
             seen_before: delivered,
             undeliverable: IdMap::default(),
             purging: 0,
+            dying: BTreeMap::new(),
+            overfull: false,
+            fresh_from: u64::MAX,
             expiring: false,
             expire_timer_ms: 0,
             dirty: false,

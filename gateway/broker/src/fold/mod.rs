@@ -5,10 +5,12 @@ mod block;
 mod browse;
 mod cache;
 mod consume;
+mod dead_letter;
 mod define;
 mod dispatch;
 mod effects;
 pub(crate) mod inbox;
+mod limit;
 mod live;
 mod publish;
 mod query;
@@ -99,6 +101,12 @@ pub(crate) struct Core {
 
     // queues
     dirty: Vec<QueueId>,
+    /// Queues that hold more than they may.
+    overfull: VecDeque<QueueId>,
+    /// Messages refused by full queues, on their way to dead-letter exchanges.
+    letters: VecDeque<dead_letter::Letter>,
+    /// Full queues that are being looked at.
+    looks: u8,
     waiters: IdMap<u64, Waiter>,
     next_waiter: u64,
     tokens: IdMap<Token, (ConnectionId, crate::ids::ConsumerId, u64)>,
@@ -197,6 +205,7 @@ impl Core {
             Task::RefusedPublish(error) => self.refuse_publish(to, error),
             Task::Request(request) => self.request(to, connection, vhost, request),
         }
+        self.relieve();
     }
 
     fn state(&self, queue: QueueId) -> &State {

@@ -10,8 +10,8 @@ use super::{AnswerTo, Core};
 use crate::definition::{QueueSpec, TopicSpec};
 use crate::error::{BrokerError, Kind};
 use crate::feed::Cursor;
-use crate::ids::{ConnectionId, Offset, QueueId};
-use crate::message::{Death, DeathReason, Envelope};
+use crate::ids::{ConnectionId, Offset};
+use crate::message::Envelope;
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::record::{Body, Record};
@@ -22,6 +22,8 @@ use crate::routing::Targets;
 pub(super) struct Outcome {
     published: Published,
     gate: Lsn,
+    /// A queue that did not take it.
+    full: Option<Name>,
 }
 
 impl Core {
@@ -42,6 +44,9 @@ impl Core {
         match self.take_publish(connection, vhost, publish, targets) {
             Ok(outcome) => {
                 self.tell_returned(to, &outcome, returned);
+                if let Some(name) = outcome.full {
+                    return self.tell_full(to, answer, name);
+                }
                 match (answer, to) {
                     // a call waits for an answer, whatever it asked for
                     (Answer::Reply, _) | (_, AnswerTo::Call(_)) => {
@@ -55,6 +60,16 @@ impl Core {
             }
             Err(error) if answer == Answer::Watermark => self.refuse_publish(to, error),
             Err(error) => self.answer(to, Lsn(0), Err(error)),
+        }
+    }
+
+    /// A queue was full. Whoever asked for no answer does not hear of it.
+    fn tell_full(&mut self, to: AnswerTo, answer: Answer, name: Name) {
+        let error = BrokerError::QueueFull { name };
+        match (answer, to) {
+            (Answer::Watermark, AnswerTo::Request(..)) => self.refuse_publish(to, error),
+            (Answer::Reply, _) | (_, AnswerTo::Call(_)) => self.answer(to, Lsn(0), Err(error)),
+            _ => {}
         }
     }
 
@@ -77,6 +92,8 @@ impl Core {
             priority: publish.priority,
             deliver_at_ms: if publish.delay_ms == 0 { 0 } else { now.saturating_add(publish.delay_ms) },
             expires_at_ms: publish.ttl_ms.map_or(0, |ttl| now.saturating_add(ttl).max(1)),
+            ttl_ms: publish.ttl_ms,
+            data_bytes: 0,
             time_ms: now,
             dedup: publish.dedup,
             publisher: publish.publisher.clone(),
@@ -101,7 +118,7 @@ impl Core {
             let cursor = known.offset.map(|_| self.cursor(known.lsn));
             let published =
                 Published { queues: 0, offset: known.offset, cursor, duplicate: true, routed: true };
-            return Ok(Outcome { published, gate: known.lsn });
+            return Ok(Outcome { published, gate: known.lsn, full: None });
         }
         self.create_targets(connection, vhost, &publish, &mut targets)?;
         Metrics::add(&self.shared.metrics.published, 1);
@@ -141,7 +158,7 @@ impl Core {
     }
 
     /// Gives a message to its targets; those that are gone by now are passed over.
-    fn place(
+    pub(super) fn place(
         &mut self,
         vhost: &Name,
         envelope: Envelope,
@@ -151,10 +168,17 @@ impl Core {
     ) -> Outcome {
         let mut published = Published::default();
         let mut gate = Lsn(0);
+        let mut full = None;
         let mut body = body;
         let len = u32::try_from(frame.as_bytes().len()).unwrap_or(u32::MAX);
         for queue in &targets.queues {
-            if self.live.contains_key(queue) {
+            if !self.live.contains_key(queue) {
+                continue;
+            }
+            published.routed = true;
+            if let Some(name) = self.refuses(*queue, &envelope, frame) {
+                full = full.or(Some(name));
+            } else {
                 let (_, lsn, stands) = self.enqueue(*queue, envelope.clone(), Some(frame), body, len);
                 body = stands;
                 gate = gate.max(lsn);
@@ -179,11 +203,11 @@ impl Core {
             let (vhost, frame) = (vhost.clone(), frame.clone());
             self.gated_feed.push_back(Visible { gate, vhost, topic: None, envelope, frame });
         }
-        published.routed = published.queues > 0 || topic.is_some() || !targets.watches.is_empty();
+        published.routed |= topic.is_some() || !targets.watches.is_empty();
         if !published.routed {
             Metrics::add(&self.shared.metrics.unroutable, 1);
         }
-        Outcome { published, gate }
+        Outcome { published, gate, full }
     }
 
     /// The cursor of a position.
@@ -228,10 +252,12 @@ impl Core {
     ) -> Result<(), BrokerError> {
         let mut leases = BTreeSet::new();
         let mut dedups = HashMap::new();
+        let mut room = HashMap::new();
         for task in tasks.iter() {
             match task {
                 Task::Refused(error) | Task::RefusedPublish(error) => return Err(error.clone()),
                 Task::Publish(publish) => {
+                    self.check_room(&publish.1, &publish.0.frame, &mut room)?;
                     let Some(dedup) = &publish.0.dedup else { continue };
                     let known = self.durable.dedups.get(&dedup.key, self.now.wall_ms).map(|k| k.content);
                     let before = dedups.insert(dedup.key, dedup.content).or(known);
@@ -279,109 +305,8 @@ impl Core {
         }
     }
 
-    /// Moves messages to the queue's dead-letter exchange, or drops them when it has none. They leave the queue in the
-    /// same block as the copies come in.
-    pub(super) fn dead_letter(&mut self, queue: QueueId, seqs: &crate::record::SeqSet, reason: DeathReason) {
-        let Some(state) = self.state(queue).queue(queue) else { return };
-        let (vhost, name) = (state.vhost.clone(), state.spec.name.clone());
-        let properties = &state.spec.properties;
-        let exchange = properties.dead_letter_exchange.clone();
-        let key = properties.dead_letter_key.clone();
-        if let Some(exchange) = exchange {
-            for seq in seqs.iter() {
-                let Some(state) = self.state(queue).queue(queue) else { break };
-                let (Some(mut envelope), Some(slot)) = (state.envelope(seq), state.slots.get(seq.0).copied())
-                else {
-                    continue;
-                };
-                bury(&mut envelope, &name, reason, self.now.wall_ms);
-                envelope.exchange = exchange.clone();
-                if let Some(key) = &key {
-                    envelope.keys = smallvec::smallvec![key.clone()];
-                }
-                envelope.attempts = 0;
-                let frame = self.live.get(&queue).and_then(|l| l.frames.get(&seq.0).cloned());
-                let body =
-                    slot.body().map(Body::At).or((slot.block == crate::state::OPEN_BLOCK).then(|| {
-                        let block = framegate_storage::Pos(slot.block);
-                        Body::At(framegate_storage::BodyRef { block, offset: slot.offset, len: slot.len })
-                    }));
-                self.rebury(&vhost, envelope, frame, body, slot.len, reason);
-                Metrics::add(&self.shared.metrics.dead_lettered, 1);
-            }
-        }
-        self.remove(queue, seqs);
-    }
-
-    /// Routes a dead letter and gives it to the queues that it reaches.
-    fn rebury(
-        &mut self,
-        vhost: &Name,
-        envelope: Envelope,
-        frame: Option<framegate_frame::Frame>,
-        body: Option<Body>,
-        len: u32,
-        reason: DeathReason,
-    ) {
-        let mut targets = Targets::default();
-        let headers = self.shared.headers.clone();
-        let read = |visit: &mut dyn FnMut(&str, crate::definition::HeaderValue<'_>)| {
-            if let Some(frame) = &frame {
-                headers.read(frame, visit);
-            }
-        };
-        let routed =
-            self.editor.current().route(vhost, &envelope.exchange, &envelope.keys, &read, &mut targets);
-        if routed.is_err() {
-            return;
-        }
-        // it would go round and round without anybody touching it
-        let rejected = envelope.deaths.iter().any(|d| d.reason == DeathReason::Rejected);
-        targets.queues.retain(|queue| {
-            let name = self.state(*queue).queue(*queue).map(|q| &q.spec.name);
-            let died = |name: &Name| envelope.deaths.iter().any(|d| d.queue == *name && d.reason == reason);
-            name.is_some_and(|name| rejected || !died(name))
-        });
-        if let Some(frame) = frame {
-            self.place(vhost, envelope, &frame, body, &targets);
-            return;
-        }
-        // a frame that is not in memory: no subscriber can be shown it, queues read it where it stands
-        let mut body = body;
-        for queue in targets.queues {
-            let (_, _, stands) = self.enqueue(queue, envelope.clone(), None, body, len);
-            body = stands;
-        }
-    }
-
     /// `NotFound` for something in a vhost.
     pub(super) fn missing(kind: Kind, name: &Name, vhost: &Name) -> BrokerError {
         BrokerError::NotFound { kind, name: name.clone(), vhost: vhost.clone() }
     }
-}
-
-/// Writes a death into the history: the newest first, one entry for each queue and reason.
-fn bury(envelope: &mut Envelope, queue: &Name, reason: DeathReason, now_ms: u64) {
-    let known = envelope.deaths.iter().position(|d| d.queue == *queue && d.reason == reason);
-    let ttl_ms = (reason == DeathReason::Expired && envelope.expires_at_ms != 0)
-        .then(|| envelope.expires_at_ms.saturating_sub(envelope.time_ms));
-    let mut death = match known {
-        Some(at) => envelope.deaths.remove(at),
-        None => Death {
-            queue: queue.clone(),
-            reason,
-            exchange: envelope.exchange.clone(),
-            keys: envelope.keys.clone(),
-            count: 0,
-            time_ms: now_ms,
-            ttl_ms,
-        },
-    };
-    death.count += 1;
-    envelope.deaths.insert(0, death);
-    envelope.deaths.truncate(crate::limits::DEATHS_MAX);
-    envelope.expires_at_ms = 0;
-    envelope.deliver_at_ms = 0;
-    // it is no publish: it must not be remembered as one
-    envelope.dedup = None;
 }

@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, mpsc as channel};
 use super::inbox::{Batch, Inbox, Opened, Task, Window};
 use super::{Core, DETACHED, Now, replay};
 use crate::broker::Shared;
-use crate::definition::{PriorityMode, QueueProperties, QueueSpec};
+use crate::definition::{Overflow, PriorityMode, QueueProperties, QueueSpec};
 use crate::headers::HeaderTable;
 use crate::ids::{ConnectionId, ConsumerId, PoolId, QueueId, RequestId, Seq};
 use crate::limits::Limits;
@@ -26,6 +26,7 @@ use crate::routing::{Targets, TopologyEditor};
 
 const QUEUES: [&str; 5] = ["plain", "gated", "volatile", "dead", "ranked"];
 const CONNECTIONS: u64 = 3;
+const LENGTH_MAX: u64 = 30;
 const STEPS: usize = 4000;
 
 struct Rig {
@@ -48,8 +49,13 @@ fn spec(queue: &str) -> QueueSpec {
     let properties = QueueProperties {
         deliver_durable: queue == "gated",
         priority: if queue == "ranked" { PriorityMode::Max(3) } else { PriorityMode::None },
-        dead_letter_exchange: (queue == "plain").then(|| name("")),
-        dead_letter_key: (queue == "plain").then(|| name("dead")),
+        dead_letter_exchange: ["plain", "ranked"].contains(&queue).then(|| name("")),
+        dead_letter_key: ["plain", "ranked"].contains(&queue).then(|| name("dead")),
+        message_ttl_ms: (queue == "gated").then_some(400),
+        length_max: (queue == "dead").then_some(LENGTH_MAX),
+        bytes_max: (queue == "ranked").then_some(6000),
+        overflow: if queue == "ranked" { Overflow::RejectPublishDeadLetter } else { Overflow::DropHead },
+        delivery_limit: (queue == "plain").then_some(3),
         ..QueueProperties::default()
     };
     QueueSpec { name: name(queue), durable: queue != "volatile", properties, ..QueueSpec::default() }
@@ -276,21 +282,26 @@ impl Rig {
             let queue = core.state(*id).queue(*id).expect("a live queue has a state");
             let leases = leased.remove(id).unwrap_or_default();
             assert_eq!(live.leased, leases.len() as u64, "leased in {id}");
-            let (mut count, mut bytes, mut out) = (0, 0, 0);
+            let (mut count, mut bytes, mut out, mut weight) = (0, 0, 0, 0);
             for (seq, slot) in queue.slots.iter() {
                 count += 1;
                 bytes += u64::from(slot.len);
                 assert!(slot.body().is_some() || live.frames.contains_key(&seq), "{seq} has no frame");
-                let rank = queue.weight(Seq(seq)).rank;
-                let places = [live.ready.is_ready(seq, rank), leases.contains(&seq)];
+                let its = queue.weight(Seq(seq));
+                let ready = live.ready.is_ready(seq, its.rank);
+                weight += if ready { u64::from(its.bytes) } else { 0 };
+                let places = [ready, leases.contains(&seq), live.dying.contains_key(&seq)];
                 let places = places.into_iter().filter(|p| *p).count();
                 assert!(places <= 1, "{seq} of {id} stands at several places");
-                out += u64::from(places == 0 || leases.contains(&seq));
+                out += u64::from(!ready);
             }
             assert_eq!((queue.count, queue.bytes), (count, bytes), "messages of {id}");
             assert_eq!(live.held, out, "held in {id}");
             let upcoming: Vec<u64> = live.ready.upcoming(queue).collect();
             assert!(upcoming.iter().all(|s| queue.slots.get(*s).is_some()), "what is gone is not next");
+            assert_eq!(live.ready.bytes(), weight, "bytes ready in {id}");
+            let too_many = queue.spec.properties.length_max.is_some_and(|max| count - out > max);
+            assert!(!too_many || live.overfull, "{id} holds too many and nobody looks at it");
             assert_eq!(upcoming.len() as u64, count - out, "ready in {id}");
             let active = core.connections.values().flat_map(|c| c.consumers.values());
             let active = active.filter(|c| c.active && c.queue == *id).count();

@@ -91,6 +91,11 @@ impl Ready {
         self.cursor = first;
     }
 
+    /// Bytes of the ready messages, as far as they are counted.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The next message in order, if it is not above `visible`. The cursor passes over those that wait for their time.
     pub(crate) fn next(&mut self, queue: &QueueState, visible: u64) -> Option<u64> {
         if let Some(lanes) = &self.lanes {

@@ -147,22 +147,42 @@ impl Core {
 
     /// Messages are ready again at their old places. `counted`: a delivery of them failed.
     pub(super) fn return_to_queue(&mut self, queue: QueueId, seqs: &SeqSet, counted: bool) {
-        if counted {
-            self.count_return(queue, seqs);
-            Metrics::add(&self.shared.metrics.requeued, seqs.len());
-        }
+        let alive = if counted { self.count_and_bury(queue, seqs) } else { None };
+        let seqs = alive.as_ref().unwrap_or(seqs);
         let state = if queue.0 & VOLATILE_BIT != 0 { &self.volatile } else { &self.durable };
         if let (Some(state), Some(live)) = (state.queue(queue), self.live.get_mut(&queue)) {
             for seq in seqs.iter().filter(|seq| state.slots.get(seq.0).is_some()) {
                 live.ready.put_back(seq.0, state.weight(seq));
             }
         }
+        self.mark_overfull(queue);
         self.mark_dirty(queue);
     }
 
-    fn return_later(&mut self, queue: QueueId, seqs: &SeqSet, delay_ms: u64) {
+    /// Counts a failed delivery of each. Those that failed once too often die; gives the others then.
+    fn count_and_bury(&mut self, queue: QueueId, seqs: &SeqSet) -> Option<SeqSet> {
         self.count_return(queue, seqs);
         Metrics::add(&self.shared.metrics.requeued, seqs.len());
+        let state = self.state(queue).queue(queue)?;
+        let limit = state.spec.properties.delivery_limit?;
+        let (mut alive, mut dead) = (SeqSet::default(), SeqSet::default());
+        for seq in seqs.iter() {
+            let failed = state.slots.get(seq.0).map_or(0, |slot| u32::from(slot.attempts));
+            if failed > limit {
+                dead.push(seq)
+            } else {
+                alive.push(seq)
+            };
+        }
+        if !dead.is_empty() {
+            self.dead_letter(queue, &dead, DeathReason::DeliveryLimit);
+        }
+        Some(alive)
+    }
+
+    fn return_later(&mut self, queue: QueueId, seqs: &SeqSet, delay_ms: u64) {
+        let alive = self.count_and_bury(queue, seqs);
+        let seqs = alive.as_ref().unwrap_or(seqs);
         let due = self.now.mono_ms.saturating_add(delay_ms);
         for seq in seqs.iter() {
             self.timers.add(due, Timer::Requeue(queue, seq.0));
@@ -181,6 +201,7 @@ impl Core {
             if there {
                 live.ready.due(seq, weight);
             }
+            self.mark_overfull(queue);
             self.mark_dirty(queue);
         }
     }

@@ -149,7 +149,7 @@ impl Core {
     }
 
     fn has_unfinished(&self) -> bool {
-        self.has_work() && !self.failed
+        (self.has_work() || self.is_overfull()) && !self.failed
     }
 
     pub(super) fn is_settled(&self, last: framegate_storage::Lsn) -> bool {

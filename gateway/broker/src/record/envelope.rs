@@ -5,7 +5,8 @@
 //!        bit 1  route        exchange text, count of keys, key texts; without it: exchange "", key = the name
 //!        bit 2  persistent
 //!        bit 3  extras       mask u8, then for each bit: 0 priority zigzag, 1 deliver-at, 2 expires-at,
-//!                            3 dedup (16 bytes + 8 bytes), 4 publisher text, 5 attempts, 6 deaths
+//!                            3 dedup (16 bytes + 8 bytes), 4 publisher text, 5 attempts, 6 deaths, 7 more
+//!                     more   mask u8: 0 time to live + 1 or 0, when it is not expires-at less time; 1 data bytes
 //!        bit 4  exchange     route without exchange: it is "amq.topic", one key = the name
 //! always time_ms varint
 //! ```
@@ -87,7 +88,34 @@ fn put_extras(out: &mut Vec<u8>, envelope: &Envelope) -> u8 {
             put_death(out, death);
         }
     }
+    let at = out.len();
+    out.push(0);
+    let more = put_more(out, envelope);
+    if more == 0 {
+        out.truncate(at);
+    } else {
+        out[at] = more;
+        mask |= 128;
+    }
     mask
+}
+
+fn put_more(out: &mut Vec<u8>, envelope: &Envelope) -> u8 {
+    let mut mask = 0;
+    if envelope.ttl_ms != usual_ttl(envelope) {
+        mask |= 1;
+        put_varint(out, envelope.ttl_ms.map_or(0, |t| t.saturating_add(1)));
+    }
+    if envelope.data_bytes != 0 {
+        mask |= 2;
+        put_varint(out, envelope.data_bytes.into());
+    }
+    mask
+}
+
+/// The publisher's time to live of a message that expires by nothing else.
+fn usual_ttl(envelope: &Envelope) -> Option<u64> {
+    (envelope.expires_at_ms != 0).then(|| envelope.expires_at_ms.saturating_sub(envelope.time_ms))
 }
 
 fn put_death(out: &mut Vec<u8>, death: &Death) {
@@ -157,6 +185,15 @@ fn take_extras(f: &mut Fields<'_>, envelope: &mut Envelope) -> Result<(), Decode
         for _ in 0..count {
             envelope.deaths.push(take_death(f)?);
         }
+    }
+    let more = if mask & 128 != 0 { f.byte("more")? } else { 0 };
+    envelope.ttl_ms =
+        if more & 1 != 0 { f.number("time to live")?.checked_sub(1) } else { usual_ttl(envelope) };
+    if more & 2 != 0 {
+        envelope.data_bytes = f.number32("data bytes")?;
+    }
+    if more > 3 {
+        return Err(DecodeError(format!("envelope fields {more:#x} are unknown to this version")));
     }
     Ok(())
 }

@@ -55,6 +55,7 @@ fn full() -> Envelope {
         priority: Some(-5),
         deliver_at_ms: 1000,
         expires_at_ms: u64::MAX,
+        ttl_ms: Some(u64::MAX - 1),
         time_ms: 1,
         dedup: Some(Dedup { key: [3; 16], content: 4 }),
         publisher: Some(name("guest")),
@@ -127,10 +128,12 @@ fn samples() -> Vec<(&'static str, Record)> {
     let target = BindTarget::Exchange(name("y"));
     let binding = BindingSpec { exchange: name("x"), target, key: name("#"), arguments };
     let of_topic = TopicSpec { name: name("q"), age_ms_max: Some(5), bytes_max: None };
+    let limits = Envelope { expires_at_ms: 5000, ttl_ms: None, data_bytes: 300, ..plain() };
     let in_topic = Envelope { exchange: name(crate::AMQ_TOPIC), ..plain() };
     vec![
         ("enqueue", Record::Enqueue { queue, seq, envelope: plain(), body: here() }),
         ("enqueue-full", Record::Enqueue { queue, seq: Seq(90), envelope: full(), body: here() }),
+        ("enqueue-limits", Record::Enqueue { queue, seq, envelope: limits, body: here() }),
         ("enqueue-ref", Record::Enqueue { queue, seq, envelope: plain(), body: at(77) }),
         ("enqueue-ref-here", Record::Enqueue { queue, seq, envelope: plain(), body: at(OPEN_BLOCK) }),
         ("ack", Record::Ack { queue, seqs: seqs.clone() }),

@@ -157,6 +157,7 @@ impl QueueState {
             && envelope.expires_at_ms == 0
             && envelope.dedup.is_none()
             && envelope.publisher.is_none()
+            && envelope.data_bytes == 0
             && envelope.deaths.is_empty();
         // the last route used is mostly the next one
         let last = self.routes.len().wrapping_sub(1);
@@ -200,9 +201,14 @@ impl QueueState {
         })
     }
 
+    /// It has a length or byte limit.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.spec.properties.length_max.is_some() || self.spec.properties.bytes_max.is_some()
+    }
+
     /// Messages differ in more than their numbers: `weight` says how.
     pub(crate) fn has_weights(&self) -> bool {
-        self.spec.properties.priority != PriorityMode::None
+        self.spec.properties.priority != PriorityMode::None || self.spec.properties.bytes_max.is_some()
     }
 
     /// What the ready order has to know of a message.
@@ -213,7 +219,7 @@ impl QueueState {
         let slot = self.slots.get(seq.0);
         let aside = slot.filter(|s| s.flags & ASIDE != 0).and_then(|_| self.aside.get(&seq.0));
         let rank = self.spec.properties.priority.rank(aside.and_then(|e| e.priority));
-        Weight { rank, bytes: 0 }
+        Weight { rank, bytes: aside.map_or(0, |e| e.data_bytes) }
     }
 
     /// When a message is ready and when it is no longer.

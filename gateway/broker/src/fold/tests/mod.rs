@@ -2,6 +2,8 @@
 
 mod answers;
 mod browse;
+mod dead_letters;
+mod limits;
 mod log;
 mod priorities;
 mod random;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::rig::{Peer, Rig, consumer, message, name, pull, queue, seq, settlement};
-use crate::definition::{PriorityMode, QueueProperties};
+use crate::definition::{Overflow, PriorityMode, QueueProperties};
 use crate::ids::Seq;
 use crate::message::Dedup;
 use crate::request::{Define, Effect, Outcome, Publish, Query, Reply, Request};
@@ -73,10 +73,23 @@ impl Life {
         let dead = QueueProperties {
             dead_letter_exchange: Some(name("")),
             dead_letter_key: Some(name("b")),
+            delivery_limit: Some(2),
             ..QueueProperties::default()
         };
-        let gated = QueueProperties { deliver_durable: true, ..QueueProperties::default() };
-        let ranked = QueueProperties { priority: PriorityMode::Max(3), ..QueueProperties::default() };
+        let gated = QueueProperties {
+            deliver_durable: true,
+            message_ttl_ms: Some(4000),
+            bytes_max: Some(9),
+            overflow: Overflow::RejectPublish,
+            ..QueueProperties::default()
+        };
+        let ranked = QueueProperties {
+            priority: PriorityMode::Max(3),
+            length_max: Some(4),
+            dead_letter_exchange: Some(name("")),
+            dead_letter_key: Some(name("c")),
+            ..QueueProperties::default()
+        };
         let requests = vec![queue("a", dead), queue("b", ranked), queue("c", gated)];
         self.rig.send(&mut self.peers[0].0, requests);
     }

@@ -16,10 +16,12 @@ use crate::fold::{Core, Now, replay};
 use crate::headers::HeaderTable;
 use crate::ids::{ConnectionId, ConsumerId, RequestId, Seq};
 use crate::limits::Limits;
-use crate::message::{Delivery, Position};
+use crate::message::{DeathReason, Delivery, Position};
 use crate::name::Name;
 use crate::principal::Principal;
-use crate::request::{Consume, Define, Effect, Fetch, Lease, Outcome, Publish, Reply, Request, Settle};
+use crate::request::{
+    Consume, Define, Effect, Fetch, Lease, Outcome, Publish, Query, QueueInfo, Reply, Request, Settle,
+};
 use crate::routing::TopologyEditor;
 
 /// See the module.
@@ -92,6 +94,32 @@ pub(super) fn queue(name_: &str, properties: QueueProperties) -> Request {
 
 pub(super) fn settlement(consumer: u32, seqs: &[Seq], outcome: Outcome) -> Settle {
     Settle { lease: Lease::Positions(ConsumerId(consumer), seqs.to_vec()), outcome, answer: true }
+}
+
+/// Dead letters go to a queue by the default exchange.
+pub(super) fn dead_to(key: &str) -> QueueProperties {
+    QueueProperties {
+        dead_letter_exchange: Some(name("")),
+        dead_letter_key: Some(name(key)),
+        ..QueueProperties::default()
+    }
+}
+
+pub(super) fn info(rig: &mut Rig, peer: &mut Peer, queue: &str) -> QueueInfo {
+    match rig.call(peer, Request::Query(Query::Queue(name(queue)))) {
+        Ok(Reply::Queue(info)) => info,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Texts and newest deaths of what is in a queue, taken out.
+pub(super) fn corpses(rig: &mut Rig, peer: &mut Peer, queue: &str) -> Vec<(String, DeathReason, u64)> {
+    let mut all = Vec::new();
+    while info(rig, peer, queue).ready > 0 {
+        rig.send(peer, vec![pull(77, queue, 100, 1000, true)]);
+        all.extend(rig.until_fetched(peer));
+    }
+    all.iter().map(|d| (text(d), d.envelope.deaths[0].reason, d.envelope.deaths[0].count)).collect()
 }
 
 impl Rig {
@@ -218,6 +246,19 @@ impl Rig {
             let message = self.inbox.recv().expect("the readers live");
             self.core.take(message, self.now);
             self.pass();
+        }
+    }
+
+    /// The answer to a pull, whose bodies a reader may have to read first.
+    pub(super) fn until_fetched(&mut self, peer: &mut Peer) -> Vec<Delivery> {
+        loop {
+            self.settle();
+            for effect in peer.effects() {
+                match effect {
+                    Effect::Reply(_, Ok(Reply::Fetched { messages, .. })) => return messages,
+                    other => peer.kept.push(other),
+                }
+            }
         }
     }
 

@@ -1,25 +1,10 @@
 //! What becomes due: expiry, delays, leases, marks, the tick of an idle shard.
 
-use super::rig::{Rig, consumer, message, name, queue, seq, settlement, text};
+use super::rig::{Rig, consumer, dead_to, info, message, name, queue, seq, settlement, text};
 use crate::definition::QueueProperties;
 use crate::ids::Seq;
 use crate::message::DeathReason;
-use crate::request::{Consume, Outcome, Publish, Query, QueueInfo, Reply, Request};
-
-fn dead_to(key: &str) -> QueueProperties {
-    QueueProperties {
-        dead_letter_exchange: Some(name("")),
-        dead_letter_key: Some(name(key)),
-        ..QueueProperties::default()
-    }
-}
-
-fn info(rig: &mut Rig, peer: &mut super::rig::Peer, queue: &str) -> QueueInfo {
-    match rig.call(peer, Request::Query(Query::Queue(name(queue)))) {
-        Ok(Reply::Queue(info)) => info,
-        other => panic!("{other:?}"),
-    }
-}
+use crate::request::{Consume, Outcome, Publish, Reply, Request};
 
 #[test]
 fn a_message_expires_at_the_head_and_is_dead_lettered_with_its_former_ttl() {
@@ -179,4 +164,73 @@ fn an_idle_shard_appends_one_tick_and_no_more() {
         rig.settle();
     }
     assert_eq!(blocks(&rig), before + 3);
+}
+
+#[test]
+fn the_shorter_of_the_messages_and_the_queues_time_to_live_holds() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    rig.call(&mut peer, queue("dead", QueueProperties::default())).expect("declared");
+    let short = QueueProperties { message_ttl_ms: Some(1000), ..dead_to("dead") };
+    rig.call(&mut peer, queue("q", short)).expect("declared");
+    rig.put(&mut peer, Publish { ttl_ms: Some(400), ..message("q", "own") });
+    rig.put(&mut peer, Publish { ttl_ms: Some(9000), ..message("q", "both") });
+    rig.put(&mut peer, message("q", "queue's"));
+    rig.wait(399);
+    rig.settle();
+    assert_eq!(info(&mut rig, &mut peer, "q").ready, 3, "none early");
+    rig.wait(1);
+    rig.settle();
+    assert_eq!(info(&mut rig, &mut peer, "q").ready, 2);
+    // the log knows the time, whoever replays it
+    rig = Rig::on(&rig.store, rig.now);
+    let mut peer = rig.connect();
+    rig.wait(599);
+    rig.settle();
+    assert_eq!(info(&mut rig, &mut peer, "q").ready, 2, "none early");
+    rig.wait(1);
+    rig.settle();
+    assert_eq!(info(&mut rig, &mut peer, "q").ready, 0);
+    rig.send(&mut peer, vec![Request::Consume(consumer(1, "dead", None))]);
+    rig.pass();
+    let mut got = Vec::new();
+    while got.len() < 3 {
+        got.extend(rig.until(&mut peer));
+    }
+    let deaths: Vec<_> = got.iter().map(|d| (text(d), d.envelope.deaths[0].ttl_ms)).collect();
+    let expected = [("own", Some(400)), ("both", Some(9000)), ("queue's", None)];
+    assert_eq!(deaths, expected.map(|(body, ttl)| (body.to_owned(), ttl)), "what the publisher gave");
+}
+
+#[test]
+fn a_message_without_any_time_is_delivered_at_once_or_not_at_all() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    let properties = QueueProperties { message_ttl_ms: Some(0), ..QueueProperties::default() };
+    rig.call(&mut peer, queue("q", properties)).expect("declared");
+    rig.put(&mut peer, message("q", "nobody"));
+    assert_eq!(info(&mut rig, &mut peer, "q").ready, 0);
+    rig.send(&mut peer, vec![Request::Consume(consumer(1, "q", Some(2)))]);
+    rig.settle();
+    let three = ["a", "b", "no credit"].map(|body| Request::Publish(message("q", body)));
+    rig.send(&mut peer, three.to_vec());
+    rig.settle();
+    assert_eq!(peer.texts(), ["a", "b"]);
+    assert_eq!(info(&mut rig, &mut peer, "q").ready, 0);
+    assert_eq!(rig.hashes().0, rig.hashes().1);
+}
+
+#[test]
+fn a_delayed_message_lives_from_the_time_when_it_is_ready() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    let properties = QueueProperties { message_ttl_ms: Some(100), ..QueueProperties::default() };
+    rig.call(&mut peer, queue("q", properties)).expect("declared");
+    rig.put(&mut peer, Publish { delay_ms: 1000, ..message("q", "late") });
+    rig.wait(1000);
+    rig.settle();
+    assert_eq!(info(&mut rig, &mut peer, "q").ready, 1);
+    rig.wait(100);
+    rig.settle();
+    assert_eq!(info(&mut rig, &mut peer, "q").ready, 0);
 }
