@@ -201,9 +201,10 @@ impl Conversation {
             Waiting::Bound { queue, exchange, key } => {
                 return Self::bound_reply(request_id, [&queue, &exchange, &key], out);
             }
-            Waiting::ExchangeDeclared | Waiting::ExchangeDeleted(_) | Waiting::Exchanges => {
-                Self::exchange_reply(request_id, &waiting, &reply, out)
-            }
+            Waiting::ExchangeDeclared
+            | Waiting::ExchangeDeleted(_)
+            | Waiting::ExchangeBound { .. }
+            | Waiting::Exchanges => Self::exchange_reply(request_id, &waiting, &reply, out),
             Waiting::QueueDeclared | Waiting::QueueInfo | Waiting::Removed(_) | Waiting::Queues => {
                 Self::queue_reply(request_id, &waiting, &reply, out)
             }

@@ -31,3 +31,6 @@ pub(crate) const AUTH_FAILURES_MAX: u32 = 3;
 pub(crate) const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time that commands in progress get after DISCONNECT or a shutdown, before the connection is closed all the same.
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longest delay of a message in ms: about 136 years.
+pub(crate) const DELAY_MS_MAX: i64 = 1 << 42;

@@ -20,6 +20,8 @@ pub(crate) enum Waiting {
     Queues,
     /// `{queueName, exchangeName, routingKey}`.
     Bound { queue: Name, exchange: Name, key: Name },
+    /// `{destinationExchange, exchangeName, routingKey}`.
+    ExchangeBound { destination: Name, exchange: Name, key: Name },
     /// Bindings.
     Bindings,
     /// `{name, type, ..}` of a declared exchange.

@@ -4,8 +4,8 @@
 mod harness;
 
 use framegate_broker::{
-    Answer, BindTarget, BindingInfo, Define, ExchangeInfo, ExchangeKind, HeaderValue, Lease, Name, Outcome,
-    Published, Query, QueueInfo, QueueProperties, Reply, Request, Seq, Settle, Stats,
+    Answer, BindTarget, BindingInfo, Define, ExchangeInfo, ExchangeKind, HashOn, HashProperty, HeaderValue,
+    Lease, Name, Outcome, Published, Query, QueueInfo, QueueProperties, Reply, Request, Seq, Settle, Stats,
 };
 use harness::{Peer, delivery, text_frame};
 use serde_json::{Value, json};
@@ -34,6 +34,7 @@ fn exchange_info() -> ExchangeInfo {
         durable: true,
         auto_delete: false,
         internal: false,
+        alternate: None,
     }
 }
 
@@ -166,6 +167,48 @@ fn bindings() {
             {"destinationExchange": "other", "exchangeName": "shop", "routingKey": "k", "arguments": {"a": true, "b": null}},
         ]}),
     );
+}
+
+#[test]
+fn exchanges_are_bound_to_each_other_and_show_their_arguments() {
+    for (word, make) in [("EXCHANGE_BIND", true), ("EXCHANGE_UNBIND", false)] {
+        run(
+            &[word],
+            &json!({"destinationExchange": "to", "exchangeName": "from", "routingKey": "k"}),
+            |request| {
+                let spec = match request {
+                    Request::Define(Define::Bind(spec)) if make => spec,
+                    Request::Define(Define::Unbind(spec)) if !make => spec,
+                    _ => return false,
+                };
+                spec.exchange == "from" && spec.target == BindTarget::Exchange(Name::from_static("to"))
+            },
+            &Reply::Done,
+            &json!({"destinationExchange": "to", "exchangeName": "from", "routingKey": "k"}),
+        );
+    }
+    let hash = HashOn::Property(HashProperty::MessageId);
+    let kind = ExchangeKind::Delayed(Box::new(ExchangeKind::ConsistentHash(hash)));
+    let alternate = Some(Name::from_static("other"));
+    let info = ExchangeInfo { kind: kind.clone(), alternate: alternate.clone(), ..exchange_info() };
+    for (delayed, property, id, other) in [
+        ("delayedType", "hashProperty", "messageId", "alternateExchange"),
+        ("x-delayed-type", "hash-property", "message_id", "alternate-exchange"),
+    ] {
+        let arguments = json!({delayed: "x-consistent-hash", property: id, other: "other"});
+        run(
+            &["EXCHANGE_DECLARE"],
+            &json!({"name": "shop", "type": "x-delayed-message", "durable": true, "arguments": arguments}),
+            |request| match request {
+                Request::Define(Define::Exchange(spec)) => spec.kind == kind && spec.alternate == alternate,
+                _ => false,
+            },
+            &Reply::Exchange(info.clone()),
+            &json!({"name": "shop", "type": "x-delayed-message", "durable": true, "autoDelete": false,
+                "internal": false, "arguments": {"delayedType": "x-consistent-hash",
+                "hashProperty": "message_id", "alternateExchange": "other"}}),
+        );
+    }
 }
 
 #[test]

@@ -113,6 +113,18 @@ fn refusals_of_the_session() {
         ),
         ("EXCHANGE_DECLARE", json!({"name": "x"}), "VALIDATION_ERROR", "'type'"),
         ("EXCHANGE_DECLARE", json!({"name": "x", "type": "x-delayed"}), "INVALID_EXCHANGE_TYPE", "x-delayed"),
+        (
+            "EXCHANGE_DECLARE",
+            json!({"name": "x", "type": "x-delayed-message"}),
+            "VALIDATION_ERROR",
+            "X-delayed-type '' is missing",
+        ),
+        (
+            "EXCHANGE_DECLARE",
+            json!({"name": "x", "type": "x-delayed-message", "arguments": {"delayedType": "ring"}}),
+            "INVALID_EXCHANGE_TYPE",
+            "'ring'",
+        ),
         ("EXCHANGE_DECLARE", json!({"name": "mx.x", "type": "direct"}), "RESOURCE_RESERVED", "'mx.x'"),
         (
             "EXCHANGE_DECLARE",

@@ -71,6 +71,7 @@ fn broker_says(name: &str) -> Option<Result<Reply, BrokerError>> {
             durable: true,
             auto_delete: false,
             internal: false,
+            alternate: None,
         })),
         "seq.queue-bind" | "seq.consume" | "seq.cancel" => Ok(Reply::Done),
         "seq.publish" => Ok(Reply::Published(Published { queues: 1, routed: true, ..Published::default() })),

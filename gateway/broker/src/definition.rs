@@ -1,5 +1,6 @@
 //! What can be declared: exchanges, queues, topics, bindings.
 
+pub use crate::exchange::{ExchangeKind, HashOn, HashProperty};
 use crate::name::Name;
 pub use crate::properties::{Overflow, PriorityMode, QueueProperties};
 
@@ -40,45 +41,6 @@ impl HeaderValue<'_> {
 
 /// Named arguments of a binding, in the order given.
 pub type Arguments = Vec<(Name, HeaderValue<'static>)>;
-
-/// How an exchange routes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ExchangeKind {
-    /// Key equals binding key.
-    Direct,
-    /// Every binding.
-    Fanout,
-    /// Binding key is a pattern: `*` one word, `#` any number, words separated by dots.
-    Topic,
-    /// Binding arguments against message headers, `x-match` = all (default), any, all-with-x, any-with-x.
-    Headers,
-}
-
-impl ExchangeKind {
-    /// The field's word for it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Fanout => "fanout",
-            Self::Topic => "topic",
-            Self::Headers => "headers",
-        }
-    }
-
-    /// Reads that word.
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        Some(match word {
-            "direct" => Self::Direct,
-            "fanout" => Self::Fanout,
-            "topic" => Self::Topic,
-            "headers" => Self::Headers,
-            _ => return None,
-        })
-    }
-}
 
 /// An exchange to declare.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use framegate_frame::Frame;
 
-use crate::definition::HeaderValue;
+use crate::definition::{HashProperty, HeaderValue};
 
 /// Reads the headers of a frame that its adaptor made and hands each to the visitor.
 pub type HeadersFn = fn(&Frame, &mut dyn FnMut(&str, HeaderValue<'_>));
@@ -34,4 +34,14 @@ impl HeaderTable {
             }
         }
     }
+}
+
+/// A property of a message, as its frame says it.
+pub(crate) fn property(frame: &Frame, property: HashProperty) -> Option<String> {
+    let attribute = match property {
+        HashProperty::MessageId => framegate_frame::names::ID,
+        HashProperty::CorrelationId => framegate_frame::names::EMCORRELATIONID,
+        HashProperty::Timestamp => framegate_frame::names::TIME,
+    };
+    frame.attr(attribute).map(str::to_owned)
 }

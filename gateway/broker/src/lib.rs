@@ -6,6 +6,7 @@
 mod broker;
 mod definition;
 mod error;
+mod exchange;
 pub mod feed;
 mod fold;
 mod headers;
@@ -23,8 +24,8 @@ mod state;
 
 pub use broker::{Broker, Connection, Outbox, StartError, Startup};
 pub use definition::{
-    Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, Overflow, PriorityMode,
-    QueueProperties, QueueSpec, TopicSpec,
+    Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HashOn, HashProperty, HeaderValue,
+    Overflow, PriorityMode, QueueProperties, QueueSpec, TopicSpec,
 };
 pub use error::{Access, BrokerError, Kind};
 pub use feed::{Cursor, FeedEvent, FeedItem, Subscribe, Subscription};

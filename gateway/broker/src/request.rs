@@ -395,7 +395,7 @@ pub struct QueueInfo {
 }
 
 /// An exchange, as seen from outside.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ExchangeInfo {
     /// Its name.
     pub name: Name,
@@ -407,6 +407,20 @@ pub struct ExchangeInfo {
     pub auto_delete: bool,
     /// Not for clients.
     pub internal: bool,
+    /// Where unroutable messages go.
+    pub alternate: Option<Name>,
+}
+
+impl ExchangeInfo {
+    /// Arguments that declare it again: those of its kind, and `alternate-exchange`.
+    #[must_use]
+    pub fn arguments(&self) -> Arguments {
+        let mut arguments = self.kind.arguments();
+        let text = |name: &Name| crate::definition::HeaderValue::Text(name.to_string().into());
+        arguments
+            .extend(self.alternate.iter().map(|name| (Name::from_static("alternate-exchange"), text(name))));
+        arguments
+    }
 }
 
 /// A binding, as seen from outside.

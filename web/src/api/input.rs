@@ -2,8 +2,8 @@
 
 use axum::body::Bytes;
 use framegate_broker::{
-    Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, Name, QueueProperties,
-    QueueSpec, TopicSpec,
+    Arguments, BindTarget, BindingSpec, BrokerError, ExchangeKind, ExchangeSpec, HeaderValue, Name,
+    QueueProperties, QueueSpec, TopicSpec,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -68,16 +68,20 @@ pub(super) struct ExchangeBody {
     #[serde(default)]
     internal: bool,
     alternate: Option<String>,
+    /// Of the kind: `hash-header`, `hash-property`, `x-delayed-type`.
+    #[serde(default)]
+    arguments: Map<String, Value>,
 }
 
 impl ExchangeBody {
     pub(super) fn spec(self) -> Result<ExchangeSpec, Problem> {
-        let Some(kind) = ExchangeKind::parse(&self.kind) else {
-            return Err(Problem::bad_request(format!(
-                "kind '{}' is none of direct, fanout, topic, headers",
-                self.kind
-            )));
-        };
+        let arguments = arguments(self.arguments)?;
+        let kind = ExchangeKind::declared(&self.kind, &arguments).map_err(|error| match error {
+            BrokerError::Invalid { what: "exchange type", value, .. } => Problem::bad_request(format!(
+                "kind '{value}' is none of direct, fanout, topic, headers, x-consistent-hash, x-delayed-message"
+            )),
+            error => error.into(),
+        })?;
         Ok(ExchangeSpec {
             name: name(&self.name)?,
             kind,
@@ -109,13 +113,13 @@ impl BindingBody {
             (None, Some(exchange)) => BindTarget::Exchange(name(&exchange)?),
             _ => return Err(Problem::bad_request("give either queue or to_exchange")),
         };
-        let arguments = self
-            .arguments
-            .into_iter()
-            .map(|(key, value)| argument(&key, value))
-            .collect::<Result<Arguments, _>>()?;
+        let arguments = arguments(self.arguments)?;
         Ok(BindingSpec { exchange: name(&self.exchange)?, target, key: Name::new(&self.key)?, arguments })
     }
+}
+
+fn arguments(given: Map<String, Value>) -> Result<Arguments, Problem> {
+    given.into_iter().map(|(key, value)| argument(&key, value)).collect()
 }
 
 fn argument(key: &str, value: Value) -> Result<(Name, HeaderValue<'static>), Problem> {
@@ -185,7 +189,13 @@ mod tests {
         let said = read::<ExchangeBody>(r#"{"name":"x","kind":"ring"}"#)
             .and_then(ExchangeBody::spec)
             .expect_err("refused");
-        assert_eq!(said.detail, "kind 'ring' is none of direct, fanout, topic, headers");
+        assert_eq!(
+            said.detail,
+            "kind 'ring' is none of direct, fanout, topic, headers, x-consistent-hash, x-delayed-message"
+        );
+        let delayed = r#"{"name":"x","kind":"x-delayed-message","arguments":{"x-delayed-type":"topic"}}"#;
+        let spec = read::<ExchangeBody>(delayed).and_then(ExchangeBody::spec).expect("a spec");
+        assert_eq!(spec.kind, ExchangeKind::Delayed(Box::new(ExchangeKind::Topic)));
     }
 
     #[test]

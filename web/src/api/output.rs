@@ -1,7 +1,7 @@
 //! What the broker says, as JSON. The shapes here are the API's.
 
 use framegate_broker::{
-    BindTarget, BindingInfo, ConnectionInfo, ExchangeInfo, HeaderValue, QueueInfo, Stats, TopicInfo,
+    BindTarget, BindingInfo, ConnectionInfo, ExchangeInfo, HeaderValue, Name, QueueInfo, Stats, TopicInfo,
 };
 use serde_json::{Map, Value, json};
 
@@ -32,6 +32,8 @@ pub(super) fn exchange(exchange: &ExchangeInfo) -> Value {
         "durable": exchange.durable,
         "auto_delete": exchange.auto_delete,
         "internal": exchange.internal,
+        "alternate": exchange.alternate.as_deref(),
+        "arguments": named(&exchange.kind.arguments()),
     })
 }
 
@@ -40,8 +42,7 @@ pub(super) fn binding(binding: &BindingInfo) -> Value {
         BindTarget::Queue(name) => (Some(name.as_str()), None),
         BindTarget::Exchange(name) => (None, Some(name.as_str())),
     };
-    let arguments: Map<String, Value> =
-        binding.arguments.iter().map(|(name, value)| (name.to_string(), header(value))).collect();
+    let arguments = named(&binding.arguments);
     json!({
         "exchange": binding.exchange.as_str(),
         "queue": queue,
@@ -49,6 +50,10 @@ pub(super) fn binding(binding: &BindingInfo) -> Value {
         "key": binding.key.as_str(),
         "arguments": arguments,
     })
+}
+
+fn named(arguments: &[(Name, HeaderValue<'_>)]) -> Map<String, Value> {
+    arguments.iter().map(|(name, value)| (name.to_string(), header(value))).collect()
 }
 
 fn header(value: &HeaderValue<'_>) -> Value {

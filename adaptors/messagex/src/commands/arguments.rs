@@ -31,8 +31,17 @@ const QUEUE_ARGUMENTS: &[(&str, &str, QueueArgument)] = &[
     ("queueType", "x-queue-type", QueueArgument::QueueType),
 ];
 
-/// Names of an exchange's only argument.
-const ALTERNATE: [&str; 3] = ["alternateExchange", "x-alternate-exchange", "alternate-exchange"];
+/// Names of an exchange's arguments: this protocol's, that of AMQP, and another one for it.
+const EXCHANGE_ARGUMENTS: [(&str, &str, &str); 4] = [
+    ("alternateExchange", ALTERNATE, "x-alternate-exchange"),
+    ("delayedType", "x-delayed-type", "x-delayed-type"),
+    ("hashHeader", "hash-header", "x-hash-header"),
+    ("hashProperty", "hash-property", "x-hash-property"),
+];
+const ALTERNATE: &str = "alternate-exchange";
+
+/// Properties that a hash can be taken of, with the broker's words for them.
+const HASH_PROPERTIES: [(&str, &str); 2] = [("messageId", "message_id"), ("correlationId", "correlation_id")];
 
 /// Reads the arguments of a queue.
 ///
@@ -65,20 +74,34 @@ pub(super) fn queue_properties(object: Option<&str>) -> Result<QueueProperties, 
     Ok(properties)
 }
 
-/// Reads the arguments of an exchange: the alternate exchange, if any.
+/// Reads the arguments of an exchange: the alternate exchange, if any, and those of its kind.
 ///
 /// # Errors
 /// `NOT_IMPLEMENTED` or `VALIDATION_ERROR` naming the argument.
-pub(super) fn alternate_exchange(object: Option<&str>) -> Result<Option<Name>, Failure> {
+pub(super) fn exchange_arguments(object: Option<&str>) -> Result<(Option<Name>, Arguments), Failure> {
     let mut alternate = None;
+    let mut of_kind = Arguments::new();
     each(object, |name, raw| {
-        if !ALTERNATE.contains(&name) {
-            return Err(Failure::argument(name));
+        let known =
+            EXCHANGE_ARGUMENTS.iter().find(|(own, amqp, other)| [*own, *amqp, *other].contains(&name));
+        let (_, argument, _) = known.ok_or_else(|| Failure::argument(name))?;
+        let value = text(name, raw)?;
+        if *argument == ALTERNATE {
+            alternate = Some(value);
+        } else {
+            let own =
+                HASH_PROPERTIES.iter().find(|(own, _)| value == *own).map(|(_, word)| (*word).to_owned());
+            let value = HeaderValue::Text(own.unwrap_or_else(|| value.to_string()).into());
+            of_kind.push((Name::from_static(argument), value));
         }
-        alternate = Some(text(name, raw)?);
         Ok(())
     })?;
-    Ok(alternate)
+    Ok((alternate, of_kind))
+}
+
+/// This protocol's name of an exchange's argument.
+pub(super) fn exchange_argument_name(argument: &str) -> &str {
+    EXCHANGE_ARGUMENTS.iter().find(|(_, amqp, _)| *amqp == argument).map_or(argument, |(own, ..)| own)
 }
 
 /// Reads the arguments of a binding, typed as headers are.

@@ -33,9 +33,11 @@ pub(crate) enum Op {
     Cancel,
     Consume,
     Disconnect,
+    ExchangeBind,
     ExchangeDeclare,
     ExchangeDelete,
     ExchangeList,
+    ExchangeUnbind,
     Get,
     Nack,
     Ping,
@@ -90,6 +92,8 @@ impl Conversation {
             Op::ExchangeDeclare => self.exchange_declare(call),
             Op::ExchangeDelete => self.exchange_delete(call),
             Op::ExchangeList => self.exchange_list(call),
+            Op::ExchangeBind => self.exchange_bind(call, true),
+            Op::ExchangeUnbind => self.exchange_bind(call, false),
             Op::Stats => self.stats(call),
             Op::Auth | Op::Ping | Op::Disconnect => {
                 Err(Failure::new(Code::InternalError, "The command belongs to the session"))

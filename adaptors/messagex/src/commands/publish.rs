@@ -53,6 +53,7 @@ impl Conversation {
             persistent: inbound.persistent,
             priority: inbound.priority,
             ttl_ms: inbound.ttl_ms,
+            delay_ms: payload.integer(Key::Delay).and_then(|ms| u64::try_from(ms).ok()).unwrap_or_default(),
             // A claim is passed on as the broker's word only when it is true.
             publisher: Some(&self.user).filter(|user| user_id.as_deref() == Some(user.as_str())).cloned(),
             ..Publish::new(exchange.clone(), key.clone(), inbound.frame)

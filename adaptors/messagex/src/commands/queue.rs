@@ -243,7 +243,7 @@ pub(crate) fn put_binding(buffer: &mut BytesMut, binding: &BindingInfo) {
     object.end();
 }
 
-fn put_arguments(buffer: &mut BytesMut, arguments: &[(Name, HeaderValue<'static>)]) {
+pub(super) fn put_arguments(buffer: &mut BytesMut, arguments: &[(Name, HeaderValue<'static>)]) {
     for (index, (name, value)) in arguments.iter().enumerate() {
         if index > 0 {
             buffer.put_u8(b',');

@@ -2,7 +2,7 @@
 //! QUEUE_DECLARE with `name` and `durable`; everything else completes it, and is changed here and nowhere else.
 
 use crate::commands::Op;
-use crate::limits::{CREDENTIAL_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use crate::limits::{CREDENTIAL_BYTES_MAX, DELAY_MS_MAX, PAYLOAD_BYTES_MAX};
 use crate::schema::{Field, Key, Kind, Need};
 
 /// A command.
@@ -51,6 +51,14 @@ const BINDING: &[Field] = &[
     field(Key::Arguments, "arguments", Kind::Object, MAY),
 ];
 
+/// Fields of a binding from one exchange to another.
+const EXCHANGE_BINDING: &[Field] = &[
+    field(Key::DestinationExchange, "destinationExchange", Kind::Name, MUST),
+    field(Key::ExchangeName, "exchangeName", Kind::NameOrEmpty, MUST),
+    field(Key::Routing, "routingKey", Kind::Text(255), MAY),
+    field(Key::Arguments, "arguments", Kind::Object, MAY),
+];
+
 /// All commands; the frequent ones first.
 pub(crate) const COMMANDS: &[Command] = &[
     command(
@@ -67,6 +75,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             field(Key::Headers, "headers", Kind::Object, MAY),
             field(Key::Mandatory, "mandatory", Kind::Flag, NO),
             field(Key::Persistent, "persistent", Kind::Flag, MAY),
+            field(Key::Delay, "delay", Kind::Integer(0, DELAY_MS_MAX), MAY),
         ],
     ),
     command(
@@ -178,6 +187,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         &[field(Key::Name, "name", Kind::Name, MUST), field(Key::IfUnused, "ifUnused", Kind::Flag, NO)],
     ),
     command(Op::ExchangeList, "EXCHANGE_LIST", &[], &[]),
+    command(Op::ExchangeBind, "EXCHANGE_BIND", &[], EXCHANGE_BINDING),
+    command(Op::ExchangeUnbind, "EXCHANGE_UNBIND", &[], EXCHANGE_BINDING),
     command(
         Op::Consume,
         "CONSUME",

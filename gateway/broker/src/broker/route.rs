@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 use super::Shared;
 use crate::definition::BindTarget;
 use crate::error::{Access, BrokerError, Kind};
+use crate::fold::PARK;
 use crate::fold::inbox::Task;
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::principal::Principal;
 use crate::request::{Answer, Define, Publish, Query, Request};
-use crate::routing::Targets;
+use crate::routing::{Parts, Targets};
 
 /// Checks a request and routes it when it is a publish. A refusal goes through the fold, so that answers keep their
 /// order.
@@ -78,6 +79,9 @@ fn find_targets(
         }
         Some(key) => {
             Name::declared(key)?;
+            if key == PARK {
+                return Err(BrokerError::Reserved { kind: Kind::Queue, name: key.clone() });
+            }
             principal.check(Access::Write, Kind::Queue, key, vhost)?;
         }
         None => principal.check(Access::Write, Kind::Exchange, &publish.exchange, vhost)?,
@@ -89,7 +93,10 @@ fn find_targets(
     let headers = |visit: &mut dyn FnMut(&str, crate::definition::HeaderValue<'_>)| {
         shared.headers.read(&publish.frame, visit);
     };
-    topology.route(vhost, &publish.exchange, &publish.keys, &headers, targets)
+    let property = |property| crate::headers::property(&publish.frame, property);
+    let delayed = publish.delay_ms > 0;
+    let parts = Parts { keys: &publish.keys, headers: &headers, property: &property, delayed };
+    topology.route_parts(vhost, &publish.exchange, &parts, targets)
 }
 
 fn check(principal: &Principal, vhost: &Name, request: &Request) -> Result<(), BrokerError> {

@@ -53,7 +53,13 @@ impl Core {
                 BrokerError::Inequivalent { kind: Kind::Exchange, name, argument, current, given }
             };
             if current.kind != spec.kind {
-                return Err(differs("type", current.kind.as_str().to_owned(), spec.kind.as_str().to_owned()));
+                let none = |value: Option<String>| value.unwrap_or("none".to_owned());
+                return Err(match current.kind.differs(&spec.kind) {
+                    Some((argument, now, given)) if current.kind.as_str() == spec.kind.as_str() => {
+                        differs(&argument, none(now), none(given))
+                    }
+                    _ => differs("type", current.kind.as_str().to_owned(), spec.kind.as_str().to_owned()),
+                });
             }
             for (argument, now, given) in [
                 ("durable", current.durable, spec.durable),

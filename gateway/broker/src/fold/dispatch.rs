@@ -115,6 +115,10 @@ impl Core {
 
     /// Notes when a message is ready and when it is no longer. True when it has to wait.
     pub(super) fn schedule(&mut self, queue: QueueId, seq: Seq, times: Times) -> bool {
+        if self.is_park(queue) {
+            self.hold(queue, seq, times);
+            return true;
+        }
         let now = self.now;
         let Some(live) = self.live.get_mut(&queue) else { return false };
         let waits = times.deliver_at_ms > now.wall_ms;
@@ -135,6 +139,9 @@ impl Core {
     pub(super) fn dispatch(&mut self, queue: QueueId) {
         if !self.is_open() {
             return;
+        }
+        if self.is_park(queue) {
+            return self.move_due(queue);
         }
         self.deliver_ready(queue);
         if let Some(live) = self.live.get_mut(&queue) {

@@ -7,6 +7,7 @@ mod cache;
 mod consume;
 mod dead_letter;
 mod define;
+mod delayed;
 mod dispatch;
 mod effects;
 pub(crate) mod inbox;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 use framegate_storage::{Claim, Lsn, ShardStore};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+pub(crate) use delayed::PARK;
 pub(crate) use reader::ReaderPool;
 pub(crate) use recovery::replay;
 pub(crate) use thread::{Clock, spawn};
@@ -113,6 +115,8 @@ pub(crate) struct Core {
     cache: cache::CacheOrder,
     gated_visible: VecDeque<(Lsn, QueueId, u64)>,
     delivered: BTreeSet<QueueId>,
+    /// Queues of early messages, with those whose time has come.
+    parks: IdMap<QueueId, VecDeque<u64>>,
     /// When the next one may be written.
     delivered_mark_ms: u64,
     mark_timer: bool,

@@ -185,6 +185,11 @@ impl Core {
                 published.queues += 1;
             }
         }
+        for exchange in &targets.parked {
+            let (lsn, stands) = self.park(vhost, exchange, &envelope, frame, body, len);
+            body = stands;
+            gate = gate.max(lsn);
+        }
         let topic = targets.topic.and_then(|id| Some((id, Offset(self.durable.topic(id)?.entries.next()))));
         if let Some((topic, offset)) = topic {
             let stands = body.unwrap_or(Body::Memory { len });
@@ -203,7 +208,7 @@ impl Core {
             let (vhost, frame) = (vhost.clone(), frame.clone());
             self.gated_feed.push_back(Visible { gate, vhost, topic: None, envelope, frame });
         }
-        published.routed |= topic.is_some() || !targets.watches.is_empty();
+        published.routed |= topic.is_some() || !targets.watches.is_empty() || !targets.parked.is_empty();
         if !published.routed {
             Metrics::add(&self.shared.metrics.unroutable, 1);
         }

@@ -1,5 +1,6 @@
 //! Questions about what is there. Read only.
 
+use super::delayed::is_hidden;
 use super::{Core, DETACHED};
 use crate::error::{BrokerError, Kind};
 use crate::ids::{Offset, QueueId};
@@ -12,8 +13,11 @@ impl Core {
     pub(super) fn query(&self, vhost: &Name, query: Query) -> Result<Reply, BrokerError> {
         Ok(match query {
             Query::Queues => {
-                let states =
-                    self.durable.queues().chain(self.volatile.queues()).filter(|q| q.vhost == *vhost);
+                let states = self
+                    .durable
+                    .queues()
+                    .chain(self.volatile.queues())
+                    .filter(|q| q.vhost == *vhost && !is_hidden(q));
                 let mut queues: Vec<QueueInfo> = states.filter_map(|q| self.queue_info(q.id)).collect();
                 queues.sort_by(|a, b| a.name.cmp(&b.name));
                 Reply::Queues(queues)
@@ -72,7 +76,7 @@ impl Core {
             subscriptions: self.shared.subscriptions(),
             ..Stats::default()
         };
-        for queue in self.durable.queues().chain(self.volatile.queues()) {
+        for queue in self.durable.queues().chain(self.volatile.queues()).filter(|q| !is_hidden(q)) {
             stats.queues += 1;
             stats.ready += self.ready_count(queue.id);
             if let Some(live) = self.live.get(&queue.id) {
@@ -133,9 +137,10 @@ impl Core {
 fn exchange_info(spec: &crate::definition::ExchangeSpec) -> ExchangeInfo {
     ExchangeInfo {
         name: spec.name.clone(),
-        kind: spec.kind,
+        kind: spec.kind.clone(),
         durable: spec.durable,
         auto_delete: spec.auto_delete,
         internal: spec.internal,
+        alternate: spec.alternate.clone(),
     }
 }

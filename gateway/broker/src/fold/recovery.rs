@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use framegate_storage::{Claim, Lsn, Pos, ShardStore};
 
+use super::delayed::is_hidden;
 use super::effects::detached;
 use super::live::{IdMap, QueueLive};
 use super::ready::Ready;
@@ -67,8 +68,13 @@ impl Core {
         for ((vhost, _), spec) in &state.exchanges {
             editor.declare_exchange(vhost, spec.clone());
         }
+        let mut parks = IdMap::default();
         for queue in state.queues() {
-            editor.add_queue(&queue.vhost, queue.spec.name.clone(), queue.id);
+            if is_hidden(queue) {
+                parks.insert(queue.id, Default::default());
+            } else {
+                editor.add_queue(&queue.vhost, queue.spec.name.clone(), queue.id);
+            }
             let ready = Ready::new(queue.slots.first(), queue.spec.properties.priority);
             live.insert(queue.id, QueueLive::new(ready, queue.delivered, None));
         }
@@ -118,6 +124,7 @@ impl Core {
             cache: Default::default(),
             gated_visible: Default::default(),
             delivered: Default::default(),
+            parks,
             delivered_mark_ms: 0,
             mark_timer: false,
             work: Default::default(),
@@ -169,8 +176,10 @@ impl Core {
     /// Sets the timers of messages that wait for their time or expire, and puts the others in order where a queue has
     /// more of an order than their numbers.
     fn reset_order(&mut self) {
-        let timed: Vec<_> =
+        let mut timed: Vec<_> =
             self.durable.queues().flat_map(|q| q.timed().map(|(seq, times)| (q.id, seq, times))).collect();
+        // stable: what is due at the same time keeps its order
+        timed.sort_by_key(|(_, _, times)| times.deliver_at_ms);
         let mut waiting = HashSet::new();
         for (queue, seq, times) in timed {
             if self.schedule(queue, seq, times) {

@@ -15,6 +15,8 @@ pub(super) enum Timer {
     Wait(u64),
     /// A requeue delay has passed.
     Requeue(QueueId, u64),
+    /// An early message's time has come for its exchange.
+    Parked(QueueId, u64),
     /// Bodies that could not be read are read again.
     Reload(QueueId),
     /// A message of a queue expires.
@@ -60,6 +62,7 @@ impl Core {
                 Timer::Lease(id, consumer) => self.expire_leases(id, consumer),
                 Timer::Wait(waiter) => self.wait_over(waiter),
                 Timer::Reload(queue) => self.reload(queue),
+                Timer::Parked(queue, seq) => self.park_due(queue, seq),
                 Timer::Requeue(queue, seq) => self.requeue_due(queue, seq),
                 Timer::Expire(queue) => self.expire_head(queue),
                 Timer::Mark => {

@@ -7,7 +7,8 @@
 //! order and limits mask varint, then for each bit: 0 highest priority u8, 1 full priorities (nothing follows), 2 message
 //!                  ttl, 3 expires, 4 length, 5 bytes, 6 overflow u8 (1 reject, 2 reject and dead-letter), 7 single active
 //!                  (nothing follows), 8 delivery limit
-//! DEFINE_EXCHANGE  vhost, name, kind text, bits u8 (0 durable, 1 auto-delete, 2 internal, 3 alternate), [alternate]
+//! DEFINE_EXCHANGE  vhost, name, kind text, bits u8 (0 durable, 1 auto-delete, 2 internal, 3 alternate, 4 arguments),
+//!                  [alternate], [arguments of the kind: as those of a binding]
 //! DELETE_EXCHANGE  vhost, name
 //! BIND, UNBIND     vhost, exchange, bit u8 (0 queue, 1 exchange), target, key, arguments: count, (name, type u8, value)
 //! DEFINE_TOPIC     id, vhost, name, age + 1 or 0, bytes + 1 or 0
@@ -19,11 +20,10 @@ use super::decode::{DecodeError, Fields};
 use super::envelope::put_text;
 use super::{Record, RecordKind};
 use crate::definition::{
-    BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, Overflow, PriorityMode,
+    Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, Overflow, PriorityMode,
     QueueProperties, QueueSpec, TopicSpec,
 };
 use crate::ids::{QueueId, TopicId};
-use crate::name::Name;
 
 /// Appends the content of a definition.
 pub(super) fn put(out: &mut Vec<u8>, record: &Record) {
@@ -37,10 +37,15 @@ pub(super) fn put(out: &mut Vec<u8>, record: &Record) {
             put_text(out, vhost);
             put_text(out, &spec.name);
             put_text(out, spec.kind.as_str());
-            let bits = [spec.durable, spec.auto_delete, spec.internal, spec.alternate.is_some()];
+            let arguments = spec.kind.arguments();
+            let alternate = spec.alternate.is_some();
+            let bits = [spec.durable, spec.auto_delete, spec.internal, alternate, !arguments.is_empty()];
             out.push(pack(&bits));
             if let Some(alternate) = &spec.alternate {
                 put_text(out, alternate);
+            }
+            if !arguments.is_empty() {
+                put_arguments(out, &arguments);
             }
         }
         Record::DeleteExchange { vhost, name } => {
@@ -160,8 +165,12 @@ fn put_binding(out: &mut Vec<u8>, binding: &BindingSpec) {
     out.push(bit);
     put_text(out, target);
     put_text(out, &binding.key);
-    put_varint(out, binding.arguments.len() as u64);
-    for (name, value) in &binding.arguments {
+    put_arguments(out, &binding.arguments);
+}
+
+fn put_arguments(out: &mut Vec<u8>, arguments: &Arguments) {
+    put_varint(out, arguments.len() as u64);
+    for (name, value) in arguments {
         put_text(out, name);
         put_value(out, value);
     }
@@ -254,10 +263,10 @@ fn take_queue(f: &mut Fields<'_>) -> Result<QueueSpec, DecodeError> {
 fn take_exchange(f: &mut Fields<'_>) -> Result<ExchangeSpec, DecodeError> {
     let name = f.name("name")?;
     let word = f.text("kind")?;
-    let kind =
-        ExchangeKind::parse(word).ok_or_else(|| DecodeError(format!("exchange kind '{word}' is unknown")))?;
     let bits = f.byte("bits")?;
     let alternate = if bits & 8 != 0 { Some(f.name("alternate")?) } else { None };
+    let arguments = if bits & 16 != 0 { take_arguments(f)? } else { Arguments::new() };
+    let kind = ExchangeKind::declared(word, &arguments).map_err(|e| DecodeError(e.to_string()))?;
     Ok(ExchangeSpec {
         name,
         kind,
@@ -268,15 +277,18 @@ fn take_exchange(f: &mut Fields<'_>) -> Result<ExchangeSpec, DecodeError> {
     })
 }
 
+fn take_arguments(f: &mut Fields<'_>) -> Result<Arguments, DecodeError> {
+    let count = f.number("arguments")?.min(f.rest.len() as u64);
+    (0..count).map(|_| Ok((f.name("argument")?, take_value(f)?))).collect()
+}
+
 fn take_binding(f: &mut Fields<'_>) -> Result<BindingSpec, DecodeError> {
     let exchange = f.name("exchange")?;
     let to_exchange = f.byte("target")? != 0;
     let name = f.name("target")?;
     let target = if to_exchange { BindTarget::Exchange(name) } else { BindTarget::Queue(name) };
     let key = f.name("key")?;
-    let count = f.number("arguments")?.min(f.rest.len() as u64);
-    let arguments: Vec<(Name, HeaderValue<'static>)> =
-        (0..count).map(|_| Ok((f.name("argument")?, take_value(f)?))).collect::<Result<_, _>>()?;
+    let arguments = take_arguments(f)?;
     Ok(BindingSpec { exchange, target, key, arguments })
 }
 

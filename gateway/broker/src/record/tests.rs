@@ -4,7 +4,9 @@ use framegate_frame::{Frame, FrameKind, Limits};
 use framegate_storage::{BodyRef, Pos};
 
 use super::*;
-use crate::definition::{BindTarget, ExchangeKind, HeaderValue, Overflow, PriorityMode, QueueProperties};
+use crate::definition::{
+    BindTarget, ExchangeKind, HashOn, HeaderValue, Overflow, PriorityMode, QueueProperties,
+};
 use crate::message::{Death, DeathReason, Dedup};
 use crate::state::OPEN_BLOCK;
 
@@ -116,6 +118,9 @@ fn samples() -> Vec<(&'static str, Record)> {
         internal: true,
         alternate: Some(name("alt")),
     };
+    let inner = ExchangeKind::ConsistentHash(HashOn::Header(name("h")));
+    let delayed =
+        ExchangeSpec { kind: ExchangeKind::Delayed(Box::new(inner)), alternate: None, ..exchange.clone() };
     let arguments = vec![
         (name("a"), HeaderValue::Null),
         (name("b"), HeaderValue::Bool(true)),
@@ -153,6 +158,7 @@ fn samples() -> Vec<(&'static str, Record)> {
         ),
         ("delete-queue", Record::DeleteQueue { id: queue }),
         ("define-exchange", Record::DefineExchange { vhost: vhost.clone(), spec: exchange }),
+        ("define-exchange-arguments", Record::DefineExchange { vhost: vhost.clone(), spec: delayed }),
         ("delete-exchange", Record::DeleteExchange { vhost: vhost.clone(), name: name("x") }),
         ("bind", Record::Bind { vhost: vhost.clone(), binding: binding.clone() }),
         ("unbind", Record::Unbind { vhost: vhost.clone(), binding }),

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::book::Book;
 use super::entries::{End, Entry};
 use super::hash::Seed;
-use super::headers;
 use super::topology::{Exchange, Table, Topology, Vhost};
 use super::watches::Watches;
+use super::{hashed, headers};
 use crate::definition::{BindTarget, BindingSpec, ExchangeKind, ExchangeSpec};
 use crate::error::{BrokerError, Kind};
 use crate::ids::{QueueId, TopicId, WatchId};
@@ -107,8 +107,10 @@ impl TopologyEditor {
             .exchanges
             .get(&*binding.exchange)
             .ok_or_else(|| missing(Kind::Exchange, &binding.exchange))?;
-        if exchange.spec.kind == ExchangeKind::Headers {
-            headers::check(&binding.arguments)?;
+        match exchange.spec.kind.routes_as() {
+            ExchangeKind::Headers => headers::check(&binding.arguments)?,
+            ExchangeKind::ConsistentHash(_) => hashed::weight(&binding.key).map(drop)?,
+            _ => {}
         }
         Ok(self.books.get(vhost).is_some_and(|book| !book.contains(binding)))
     }

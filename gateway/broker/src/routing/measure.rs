@@ -35,6 +35,7 @@ fn name(text: &str) -> Name {
 pub fn row(kind: ExchangeKind, bindings: u32, rounds: u32) -> Row {
     let vhost = name("/");
     let mut editor = TopologyEditor::new(std::slice::from_ref(&vhost));
+    let (word, is_topic) = (kind.as_str(), kind == ExchangeKind::Topic);
     let (durable, auto_delete, internal, alternate) = (true, false, false, None);
     editor.declare_exchange(
         "/",
@@ -43,7 +44,7 @@ pub fn row(kind: ExchangeKind, bindings: u32, rounds: u32) -> Row {
     let spec = |i: u32| BindingSpec {
         exchange: name("x"),
         target: BindTarget::Queue(name(&format!("queue-{i}"))),
-        key: name(&format!("orders.{i}.{}", if kind == ExchangeKind::Topic { "*" } else { "paid" })),
+        key: name(&format!("orders.{i}.{}", if is_topic { "*" } else { "paid" })),
         arguments: vec![(name("number"), HeaderValue::Int(i.into()))],
     };
     for i in 0..bindings {
@@ -60,7 +61,7 @@ pub fn row(kind: ExchangeKind, bindings: u32, rounds: u32) -> Row {
             let headers =
                 |visit: &mut dyn FnMut(&str, HeaderValue<'_>)| visit("number", HeaderValue::Int(number));
             let routed = topology.route("/", "x", black_box(&keys), &headers, &mut out);
-            assert!(routed.is_ok() && out.queues.len() == wanted, "{kind:?} {out:?}");
+            assert!(routed.is_ok() && out.queues.len() == wanted, "{word} {out:?}");
         }
         (start.elapsed().as_nanos() as f64 / f64::from(rounds), out.comparisons)
     };
@@ -77,5 +78,5 @@ pub fn row(kind: ExchangeKind, bindings: u32, rounds: u32) -> Row {
     }
     drop(held);
     let change_ns = start.elapsed().as_nanos() as f64 / f64::from(changes);
-    Row { kind: kind.as_str(), bindings, hit_ns, miss_ns, miss_comparisons, change_ns }
+    Row { kind: word, bindings, hit_ns, miss_ns, miss_comparisons, change_ns }
 }

@@ -6,6 +6,9 @@ mod editor;
 mod entries;
 mod fanout;
 mod hash;
+#[cfg(test)]
+mod hash_tests;
+mod hashed;
 mod headers;
 #[cfg(feature = "measure")]
 pub mod measure;
@@ -25,5 +28,6 @@ mod value;
 mod watches;
 
 pub(crate) use editor::{Removed, TopologyEditor};
+pub(crate) use route::Parts;
 pub(crate) use targets::Targets;
 pub(crate) use topology::{Topology, is_predeclared};

@@ -90,7 +90,7 @@ impl Model {
                     visit.push(name.to_owned());
                 }
             };
-            let kind = EXCHANGES.iter().find(|(name, _)| *name == exchange).unwrap().1;
+            let kind = &EXCHANGES.iter().find(|(name, _)| *name == exchange).unwrap().1;
             let mut matched = false;
             for info in editor.bindings(V, Some(&exchange), None) {
                 let fits = match kind {
@@ -133,7 +133,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Declare { exchange, alternate, auto_delete } => {
-                    let (text, kind) = EXCHANGES[exchange];
+                    let (text, kind) = EXCHANGES[exchange].clone();
                     let alternate = alternate.map(|i| name(EXCHANGES[i].0));
                     let (durable, internal) = (true, false);
                     let spec = ExchangeSpec { name: name(text), kind, durable, auto_delete, internal, alternate };

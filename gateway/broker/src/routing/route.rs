@@ -8,6 +8,7 @@ use super::headers::HeadersOf;
 use super::seen::Seen;
 use super::targets::Targets;
 use super::topology::{Exchange, Table, Topology, Vhost};
+use crate::definition::{ExchangeKind, HashProperty};
 use crate::error::{BrokerError, Kind};
 use crate::ids::WatchId;
 use crate::name::Name;
@@ -19,11 +20,20 @@ pub(super) struct Found<'t> {
     pub(super) comparisons: u64,
 }
 
+/// What routing may look at.
+pub(crate) struct Parts<'m> {
+    /// Routing keys, at least one.
+    pub(crate) keys: &'m [Name],
+    /// Hands every header to its argument; called only when an exchange asks for headers, up to twice.
+    pub(crate) headers: &'m HeadersOf<'m>,
+    /// A property, if the message has it.
+    pub(crate) property: &'m dyn Fn(HashProperty) -> Option<String>,
+    /// Its time has not come: an exchange for delayed messages holds it.
+    pub(crate) delayed: bool,
+}
+
 impl Topology {
-    /// Adds to `out` where a message published to `exchange` with these keys goes. Exchanges bound to exchanges are
-    /// followed, each visited once; an exchange where nothing matched hands over to its alternate exchange.
-    ///
-    /// `headers` hands every header to its argument; it is called only when a headers exchange is met, up to twice.
+    /// As `route_parts`, for a message of headers alone that is not delayed.
     ///
     /// # Errors
     /// `NotFound` for the exchange or the vhost; `out` is unchanged then.
@@ -35,11 +45,27 @@ impl Topology {
         headers: &HeadersOf<'_>,
         out: &mut Targets,
     ) -> Result<(), BrokerError> {
+        let parts = Parts { keys, headers, property: &|_| None, delayed: false };
+        self.route_parts(vhost, exchange, &parts, out)
+    }
+
+    /// Adds to `out` where a message published to `exchange` with these keys goes. Exchanges bound to exchanges are
+    /// followed, each visited once; an exchange where nothing matched hands over to its alternate exchange.
+    /// A delayed exchange notes a message whose time has not come, and hands it to nobody.
+    ///
+    /// # Errors
+    /// `NotFound` for the exchange or the vhost; `out` is unchanged then.
+    pub(crate) fn route_parts(
+        &self,
+        vhost: &str,
+        exchange: &str,
+        parts: &Parts<'_>,
+        out: &mut Targets,
+    ) -> Result<(), BrokerError> {
         let tables = self.vhosts.get(vhost).ok_or_else(|| not_found(Kind::Vhost, vhost, vhost))?;
         let first =
             tables.exchanges.get(exchange).ok_or_else(|| not_found(Kind::Exchange, exchange, vhost))?;
-        let mut walk =
-            Walk { vhost: tables, keys, headers, out, pending: SmallVec::new(), visited: Seen::default() };
+        let mut walk = Walk { vhost: tables, parts, out, pending: SmallVec::new(), visited: Seen::default() };
         walk.go(first);
         out.dedup();
         Ok(())
@@ -63,8 +89,7 @@ fn not_found(kind: Kind, name: &str, vhost: &str) -> BrokerError {
 /// A message on its way through the exchanges of a vhost.
 struct Walk<'t, 'm> {
     vhost: &'t Vhost,
-    keys: &'m [Name],
-    headers: &'m HeadersOf<'m>,
+    parts: &'m Parts<'m>,
     out: &'m mut Targets,
     /// Exchanges still to visit; each was met once.
     pending: SmallVec<[&'t Exchange; 4]>,
@@ -89,21 +114,27 @@ impl<'t> Walk<'t, '_> {
 
     /// Takes what one exchange gives; false when that is nothing.
     fn visit(&mut self, exchange: &'t Exchange) -> bool {
+        if self.parts.delayed && matches!(exchange.spec.kind, ExchangeKind::Delayed(_)) {
+            self.out.parked.push(exchange.spec.name.clone());
+            return true;
+        }
         let mut found = Found::default();
         let mut reached = false;
+        let keys = self.parts.keys;
         match &exchange.table {
-            Table::Names => self.keys.iter().for_each(|key| reached |= self.vhost.named(key, self.out)),
+            Table::Names => keys.iter().for_each(|key| reached |= self.vhost.named(key, self.out)),
             Table::Topics(trie) => {
-                for key in self.keys {
+                for key in keys {
                     trie.find(key, &mut found);
                     reached |= self.vhost.kept(key, self.out);
                     reached |= self.vhost.watched(key, self.out);
                 }
             }
-            Table::Direct(direct) => self.keys.iter().for_each(|key| direct.find(key, &mut found)),
+            Table::Direct(direct) => keys.iter().for_each(|key| direct.find(key, &mut found)),
             Table::Fanout(fanout) => fanout.find(&mut found),
-            Table::Topic(trie) => self.keys.iter().for_each(|key| trie.find(key, &mut found)),
-            Table::Headers(headers) => headers.find(self.headers, &mut found),
+            Table::Topic(trie) => keys.iter().for_each(|key| trie.find(key, &mut found)),
+            Table::Headers(headers) => headers.find(self.parts.headers, &mut found),
+            Table::Hashed(hashed) => hashed.find(self.parts, &mut found),
         }
         self.out.comparisons += found.comparisons;
         // Sorted already for a direct exchange with one key and for a fanout.

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::seen::Seen;
 use crate::ids::{QueueId, TopicId, WatchId};
+use crate::name::Name;
 
 /// Queues, topic and live subscriptions that get a message; each at most once. Queues stand in the order in which the
 /// bindings that led to them were made, exchange by exchange.
@@ -15,6 +16,8 @@ pub(crate) struct Targets {
     pub(crate) topic: Option<TopicId>,
     /// Live subscriptions that see it.
     pub(crate) watches: SmallVec<[WatchId; 2]>,
+    /// Exchanges that hold it until its time has come, and route it then.
+    pub(crate) parked: Vec<Name>,
     /// Look-ups and comparisons that it took.
     pub(crate) comparisons: u64,
 }
@@ -23,7 +26,7 @@ impl Targets {
     /// Nobody gets it.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.queues.is_empty() && self.topic.is_none() && self.watches.is_empty()
+        self.queues.is_empty() && self.topic.is_none() && self.watches.is_empty() && self.parked.is_empty()
     }
 
     /// Ready for the next message; keeps its buffers.
@@ -32,6 +35,7 @@ impl Targets {
         self.queues.clear();
         self.topic = None;
         self.watches.clear();
+        self.parked.clear();
         self.comparisons = 0;
     }
 

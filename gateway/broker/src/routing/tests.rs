@@ -187,7 +187,7 @@ fn ten_thousand_bindings_that_do_not_match_cost_what_ten_cost() {
     };
     for kind in [ExchangeKind::Direct, ExchangeKind::Topic, ExchangeKind::Headers] {
         let comparisons = |count| {
-            let targets = route_all(&fill(count, kind), "x", &["orders.none.paid"], &headers);
+            let targets = route_all(&fill(count, kind.clone()), "x", &["orders.none.paid"], &headers);
             assert!(targets.is_empty());
             targets.comparisons
         };

@@ -12,6 +12,7 @@ use super::direct::Direct;
 use super::entries::Entry;
 use super::fanout::Fanout;
 use super::hash::Seed;
+use super::hashed::Hashed;
 use super::headers::Headers;
 use super::shared_map::SharedMap;
 use super::topic::Trie;
@@ -70,6 +71,7 @@ pub(super) enum Table {
     Fanout(Fanout),
     Topic(Trie),
     Headers(Headers),
+    Hashed(Hashed),
 }
 
 impl Topology {
@@ -117,13 +119,15 @@ impl Vhost {
 
 impl Exchange {
     pub(super) fn new(spec: ExchangeSpec) -> Self {
-        let table = match (spec.kind, spec.name.as_str()) {
+        let table = match (spec.kind.routes_as(), spec.name.as_str()) {
             (_, "") => Table::Names,
             (_, AMQ_TOPIC) => Table::Topics(Trie::default()),
-            (ExchangeKind::Direct, _) => Table::Direct(Direct::default()),
             (ExchangeKind::Fanout, _) => Table::Fanout(Fanout::default()),
             (ExchangeKind::Topic, _) => Table::Topic(Trie::default()),
             (ExchangeKind::Headers, _) => Table::Headers(Headers::default()),
+            (ExchangeKind::ConsistentHash(on), _) => Table::Hashed(Hashed::new(on.clone())),
+            // what a delayed exchange routes as is never delayed itself
+            (ExchangeKind::Direct | ExchangeKind::Delayed(_), _) => Table::Direct(Direct::default()),
         };
         Self { spec, table }
     }
@@ -138,6 +142,7 @@ impl Table {
             Self::Fanout(fanout) => fanout.bind(entry),
             Self::Topic(trie) | Self::Topics(trie) => trie.bind(&binding.key, entry),
             Self::Headers(headers) => headers.bind(&binding.arguments, entry),
+            Self::Hashed(hashed) => hashed.bind(binding, entry),
         }
     }
 
@@ -149,6 +154,7 @@ impl Table {
             Self::Fanout(fanout) => fanout.unbind(order),
             Self::Topic(trie) | Self::Topics(trie) => trie.unbind(&binding.key, order),
             Self::Headers(headers) => headers.unbind(&binding.arguments, order),
+            Self::Hashed(hashed) => hashed.unbind(&binding.key, order),
         }
     }
 }

@@ -3,6 +3,8 @@
 mod answers;
 mod browse;
 mod dead_letters;
+mod delayed;
+mod exchanges;
 mod limits;
 mod log;
 mod priorities;
