@@ -2,8 +2,9 @@
 //!
 //! Nothing is compared binding by binding. Each header name that some binding asks for has an index from value to
 //! the bindings that want it, so a route costs one look-up a header, and work only for bindings of which something
-//! matched. A binding that wants all of several headers stands in the index of one of them and is checked in full
-//! when that one matches.
+//! matched. A binding that wants all of several headers stands in the index of the one that fewest others stand in,
+//! and is checked in full when that one matches. When every criterion of many bindings is common (any two of a hundred
+//! colours and a hundred sizes), those that share one are looked at.
 
 use std::sync::Arc;
 
@@ -108,7 +109,7 @@ impl Headers {
         match mode {
             Mode::All if wanted.is_empty() => self.always.push(entry),
             Mode::All => {
-                let at = indexed(&wanted);
+                let at = self.rarest(&wanted);
                 let others =
                     wanted.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, w)| w.clone()).collect();
                 self.add(&wanted[at], Wish { entry, others });
@@ -125,8 +126,8 @@ impl Headers {
         let Ok(Criteria { mode, wanted }) = Criteria::read(arguments) else { return };
         match mode {
             Mode::All if wanted.is_empty() => self.always.remove(order),
-            Mode::All => self.remove(&wanted[indexed(&wanted)], order),
-            Mode::Any => wanted.iter().for_each(|criterion| self.remove(criterion, order)),
+            // of mode all it stands in one of them
+            Mode::All | Mode::Any => wanted.iter().for_each(|criterion| self.remove(criterion, order)),
         }
     }
 
@@ -162,6 +163,24 @@ impl Headers {
         }
     }
 
+    /// The criterion that a binding of mode all is indexed by: the one that fewest others stand in; of those one with a
+    /// value, for it tells more than presence; and the last, since applications write the general before the particular.
+    fn rarest(&self, wanted: &[(Name, Value<'static>)]) -> usize {
+        let standing = |(name, value): &(Name, Value<'static>)| {
+            let Some(index) = self.names.get(name) else { return 0 };
+            let is_null = matches!(value.0, HeaderValue::Null);
+            if is_null {
+                index.present.len()
+            } else {
+                index.equal.get(value).map_or(0, |wishes| wishes.len())
+            }
+        };
+        let rank = |(_, criterion): &(usize, &(Name, Value<'static>))| {
+            (standing(criterion), matches!(criterion.1.0, HeaderValue::Null))
+        };
+        wanted.iter().enumerate().rev().min_by_key(rank).map_or(0, |(at, _)| at)
+    }
+
     fn add(&mut self, (name, value): &(Name, Value<'static>), wish: Wish) {
         let index = Arc::make_mut(self.names.entry(name.clone(), Arc::default));
         let wishes = match value.0 {
@@ -191,12 +210,6 @@ impl Headers {
 
 /// Hands every header of the message to a visitor. Pure: the same headers each time.
 pub(crate) type HeadersOf<'a> = dyn Fn(&mut dyn FnMut(&str, HeaderValue<'_>)) + 'a;
-
-/// The criterion that a binding of mode all is indexed by: one with a value, for it tells more than presence; and the
-/// last, since applications write the general before the particular.
-fn indexed(wanted: &[(Name, Value<'static>)]) -> usize {
-    wanted.iter().rposition(|(_, value)| !matches!(value.0, HeaderValue::Null)).unwrap_or(0)
-}
 
 /// Takes the candidates whose other criteria match as well.
 fn verify<'t>(candidates: &[&'t Wish], headers: &HeadersOf<'_>, found: &mut Found<'t>) {
