@@ -91,8 +91,15 @@ impl Core {
             let reason = if consume.exclusive { "it has consumers" } else { "it has an exclusive consumer" };
             return Err(BrokerError::Locked { kind: Kind::Queue, name: consume.queue, reason });
         }
+        if consume.exclusive && live.single.is_some() {
+            let reason = "its consumers take turns as the single active one";
+            return Err(BrokerError::Locked { kind: Kind::Queue, name: consume.queue, reason });
+        }
         if consume.exclusive {
             live.exclusive = Some((id, consume.consumer));
+        }
+        if let Some(single) = &mut live.single {
+            single.join(consume.priority, (id, consume.consumer));
         }
         live.consumers += 1;
         if let Some(pool) = consume.pool {
@@ -153,13 +160,14 @@ impl Core {
 
     /// Lets a consumer stand in line again, if it can take.
     pub(super) fn wake_consumer(&mut self, id: ConnectionId, consumer: ConsumerId) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(connection) = self.connections.get(&id) else { return };
         let pushed = |c: &&ConsumerLive| c.active && c.announced && !c.in_line;
         let Some(live) = connection.consumers.get(&consumer).filter(pushed) else { return };
-        if !has_credit(live, &connection.pools) {
+        if !has_credit(live, &connection.pools) || !self.may_push(live.queue, id, consumer) {
             return;
         }
         let (queue, priority) = (live.queue, live.priority);
+        let Some(connection) = self.connections.get_mut(&id) else { return };
         if let Some(live) = connection.consumers.get_mut(&consumer) {
             live.in_line = true;
         }
@@ -216,10 +224,15 @@ impl Core {
         if live.exclusive == Some((id, consumer)) {
             live.exclusive = None;
         }
+        let next = live.single.as_mut().and_then(|single| single.leave((id, consumer)));
         let auto_delete = self.state(queue).queue(queue).is_some_and(|q| q.spec.auto_delete);
         if auto_delete && self.live.get(&queue).is_some_and(|l| l.consumers == 0) {
-            self.drop_queue(queue);
+            return self.drop_queue(queue);
         }
+        if let Some((id, consumer)) = next {
+            self.wake_consumer(id, consumer);
+        }
+        self.touch(queue);
     }
 
     fn fetch(&mut self, to: AnswerTo, connection: ConnectionId, vhost: &Name, mut fetch: Fetch) {
@@ -234,6 +247,7 @@ impl Core {
             fetch.tokens = true;
         }
         fetch.max = fetch.max.max(1);
+        self.touch(queue);
         if self.waiters.len() >= self.shared.limits.waiters_max {
             let max = self.shared.limits.waiters_max as u64;
             return self.answer(to, Lsn(0), Err(BrokerError::Limit { what: "waiting pulls", max }));
@@ -315,6 +329,7 @@ impl Core {
         if let Some(live) = self.live.get_mut(&waiting.queue) {
             live.leave(0, Taker::Waiter(waiter));
         }
+        self.touch(waiting.queue);
         self.forget_wait(waiting.connection, waiting.fetch.consumer);
         self.answer(waiting.to, Lsn(0), Ok(Reply::Fetched { messages: Vec::new(), remaining }));
     }

@@ -3,7 +3,6 @@
 use framegate_storage::Lsn;
 
 use super::live::QueueLive;
-use super::ready::Ready;
 use super::{AnswerTo, Core};
 use crate::definition::{BindTarget, BindingSpec, ExchangeSpec, QueueSpec, TopicSpec};
 use crate::error::{BrokerError, Kind};
@@ -27,7 +26,7 @@ impl Core {
             Define::ExchangePassive(name) => self.exchange_info(vhost, &name).map(Reply::Exchange),
             Define::DeleteExchange { name, if_unused } => self.delete_exchange(vhost, &name, if_unused),
             Define::Queue(spec) => self.declare_queue(connection, vhost, spec),
-            Define::QueuePassive(name) => self.usable(connection, vhost, &name).map(|q| self.queue_reply(q)),
+            Define::QueuePassive(name) => self.use_passively(connection, vhost, &name),
             Define::DeleteQueue { name, if_unused, if_empty } => {
                 self.delete_queue(connection, vhost, &name, if_unused, if_empty)
             }
@@ -36,7 +35,7 @@ impl Core {
                 queue.map(|q| Reply::Removed { messages: self.purge(q) })
             }
             Define::Bind(binding) => self.bind(connection, vhost, binding),
-            Define::Unbind(binding) => self.unbind(vhost, &binding),
+            Define::Unbind(binding) => self.unbind(connection, vhost, &binding),
             Define::Topic(spec) => self.declare_topic(vhost, spec),
             Define::DeleteTopic(name) => self.delete_topic(vhost, &name),
         };
@@ -129,6 +128,7 @@ impl Core {
         } else if let Some(queue) = self.editor.current().queue(vhost, &spec.name) {
             self.usable(connection, vhost, &spec.name)?;
             self.check_equal(queue, &spec)?;
+            self.touch(queue);
             return Ok(self.queue_reply(queue));
         } else if spec.name.starts_with(RESERVED) {
             return Err(BrokerError::Reserved { kind: Kind::Queue, name: spec.name });
@@ -150,6 +150,18 @@ impl Core {
         })
     }
 
+    /// A passive declaration is a use too.
+    fn use_passively(
+        &mut self,
+        connection: ConnectionId,
+        vhost: &Name,
+        name: &Name,
+    ) -> Result<Reply, BrokerError> {
+        let queue = self.usable(connection, vhost, name)?;
+        self.touch(queue);
+        Ok(self.queue_reply(queue))
+    }
+
     /// Makes a queue that is not there.
     pub(super) fn make_queue(
         &mut self,
@@ -164,7 +176,7 @@ impl Core {
         let name = spec.name.clone();
         let volatile = spec.exclusive || !spec.durable;
         let owner = spec.exclusive.then_some(connection);
-        let priority = spec.properties.priority;
+        let properties = spec.properties.clone();
         let gated = spec.properties.deliver_durable || self.store.caps().shared;
         let (id, vhost) = if volatile {
             let id = QueueId(self.volatile.next_queue() | VOLATILE_BIT);
@@ -176,11 +188,12 @@ impl Core {
             self.log(Record::DefineQueue { id, vhost: vhost.clone(), spec: Box::new(spec) }, None, true);
             (id, vhost)
         };
-        let mut live = QueueLive::new(Ready::new(1, priority), 0, owner);
+        let mut live = QueueLive::new(1, 0, owner, &properties);
         if gated && !volatile {
             live.visible = 0;
         }
         self.live.insert(id, live);
+        self.touch(id);
         if owner.is_some()
             && let Some(connection) = self.connections.get_mut(&connection)
         {
@@ -253,18 +266,23 @@ impl Core {
         Ok(Reply::Done)
     }
 
-    fn unbind(&mut self, vhost: &Name, binding: &BindingSpec) -> Result<Reply, BrokerError> {
+    fn unbind(
+        &mut self,
+        connection: ConnectionId,
+        vhost: &Name,
+        binding: &BindingSpec,
+    ) -> Result<Reply, BrokerError> {
         if self.editor.current().exchange(vhost, &binding.exchange).is_none() {
             return Err(Self::missing(Kind::Exchange, &binding.exchange, vhost));
         }
         match &binding.target {
-            BindTarget::Queue(name) if self.editor.current().queue(vhost, name).is_none() => {
-                return Err(Self::missing(Kind::Queue, name, vhost));
+            BindTarget::Queue(name) => {
+                self.usable(connection, vhost, name)?;
             }
             BindTarget::Exchange(name) if self.editor.current().exchange(vhost, name).is_none() => {
                 return Err(Self::missing(Kind::Exchange, name, vhost));
             }
-            _ => {}
+            BindTarget::Exchange(_) => {}
         }
         let durable = self.is_durable(vhost, binding);
         let removed = self.editor.unbind(vhost, binding);

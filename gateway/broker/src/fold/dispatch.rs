@@ -232,6 +232,7 @@ impl Core {
             messages.push(delivery);
         }
         let remaining = self.ready_count(queue);
+        self.touch(queue);
         self.forget_wait(waiting.connection, waiting.fetch.consumer);
         self.answer(waiting.to, Lsn(0), Ok(Reply::Fetched { messages, remaining }));
     }

@@ -12,9 +12,11 @@ use tokio::sync::mpsc;
 use super::AnswerTo;
 use super::inbox::Window;
 use super::ready::Ready;
+use super::single::Single;
 use crate::ids::{ConnectionId, ConsumerId, PoolId, QueueId, RequestId, Token};
 use crate::message::DeathReason;
 use crate::name::Name;
+use crate::properties::QueueProperties;
 use crate::request::Effect;
 
 /// Hashes ids by one multiplication: they are small numbers of our own.
@@ -145,6 +147,12 @@ pub(crate) struct QueueLive {
     pub(crate) line: BTreeMap<Reverse<i32>, VecDeque<Taker>>,
     pub(crate) consumers: u32,
     pub(crate) exclusive: Option<(ConnectionId, ConsumerId)>,
+    /// One of the consumers gets everything.
+    pub(crate) single: Option<Box<Single>>,
+    /// Monotonic time in ms until which it was used; kept for queues that expire.
+    pub(crate) used_ms: u64,
+    /// A timer looks whether it is used.
+    pub(crate) unused_timer: bool,
     /// The connection whose queue it is.
     pub(crate) owner: Option<ConnectionId>,
     /// Frames in memory.
@@ -177,7 +185,14 @@ pub(crate) struct QueueLive {
 
 impl QueueLive {
     /// Everything in it is ready.
-    pub(crate) fn new(ready: Ready, delivered: u64, owner: Option<ConnectionId>) -> Self {
+    pub(crate) fn new(
+        first: u64,
+        delivered: u64,
+        owner: Option<ConnectionId>,
+        properties: &QueueProperties,
+    ) -> Self {
+        let ready = Ready::new(first, properties.priority);
+        let single = properties.single_active.then(Box::default);
         Self {
             ready,
             held: 0,
@@ -185,6 +200,9 @@ impl QueueLive {
             line: BTreeMap::new(),
             consumers: 0,
             exclusive: None,
+            single,
+            used_ms: 0,
+            unused_timer: false,
             owner,
             frames: IdMap::default(),
             cached_bytes: 0,

@@ -21,11 +21,13 @@ mod reader;
 mod ready;
 mod recovery;
 mod settle;
+mod single;
 #[cfg(test)]
 mod tests;
 mod thread;
 mod timers;
 mod topics;
+mod usage;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -56,6 +56,7 @@ fn spec(queue: &str) -> QueueSpec {
         bytes_max: (queue == "ranked").then_some(6000),
         overflow: if queue == "ranked" { Overflow::RejectPublishDeadLetter } else { Overflow::DropHead },
         delivery_limit: (queue == "plain").then_some(3),
+        single_active: queue == "volatile",
         ..QueueProperties::default()
     };
     QueueSpec { name: name(queue), durable: queue != "volatile", properties, ..QueueSpec::default() }

@@ -8,15 +8,14 @@ use framegate_storage::{Claim, Lsn, Pos, ShardStore};
 use super::delayed::is_hidden;
 use super::effects::detached;
 use super::live::{IdMap, QueueLive};
-use super::ready::Ready;
 use super::{Core, DETACHED, Now, ReaderPool};
 use crate::broker::{Shared, StartError};
 use crate::feed::{Hub, RingBudget};
-use crate::ids::Seq;
+use crate::ids::{QueueId, Seq};
 use crate::name::Name;
 use crate::record::{Encoder, Reader, Record};
 use crate::routing::TopologyEditor;
-use crate::state::{At, State};
+use crate::state::{At, QueueState, State};
 
 /// Record bytes read at a time.
 const READ_BYTES: usize = 4 * 1024 * 1024;
@@ -75,8 +74,8 @@ impl Core {
             } else {
                 editor.add_queue(&queue.vhost, queue.spec.name.clone(), queue.id);
             }
-            let ready = Ready::new(queue.slots.first(), queue.spec.properties.priority);
-            live.insert(queue.id, QueueLive::new(ready, queue.delivered, None));
+            let (first, properties) = (queue.slots.first(), &queue.spec.properties);
+            live.insert(queue.id, QueueLive::new(first, queue.delivered, None, properties));
         }
         for topic in state.topics() {
             editor.add_topic(&topic.vhost, topic.spec.name.clone(), topic.id);
@@ -185,6 +184,11 @@ impl Core {
             if self.schedule(queue, seq, times) {
                 waiting.insert((queue, seq.0));
             }
+        }
+        let expiring = |q: &&QueueState| q.spec.properties.expires_ms.is_some();
+        let expiring: Vec<QueueId> = self.durable.queues().filter(expiring).map(|q| q.id).collect();
+        for queue in expiring {
+            self.touch(queue);
         }
         for queue in self.durable.queues().filter(|q| q.has_weights()) {
             let Some(live) = self.live.get_mut(&queue.id) else { continue };

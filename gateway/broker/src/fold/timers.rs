@@ -19,6 +19,8 @@ pub(super) enum Timer {
     Parked(QueueId, u64),
     /// Bodies that could not be read are read again.
     Reload(QueueId),
+    /// A queue may have been unused for long enough.
+    Unused(QueueId),
     /// A message of a queue expires.
     Expire(QueueId),
     /// How far queues have been delivered is noted.
@@ -64,6 +66,7 @@ impl Core {
                 Timer::Reload(queue) => self.reload(queue),
                 Timer::Parked(queue, seq) => self.park_due(queue, seq),
                 Timer::Requeue(queue, seq) => self.requeue_due(queue, seq),
+                Timer::Unused(queue) => self.expire_queue(queue),
                 Timer::Expire(queue) => self.expire_head(queue),
                 Timer::Mark => {
                     self.mark_timer = false;

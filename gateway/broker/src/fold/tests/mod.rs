@@ -10,4 +10,6 @@ mod log;
 mod priorities;
 mod random;
 mod rig;
+mod single;
 mod times;
+mod usage;
