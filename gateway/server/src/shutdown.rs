@@ -1,11 +1,15 @@
 //! The stop: signals, the words to everybody, the grace period, the cut, the last sync.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use framegate_broker::Broker;
 use framegate_storage::StoreError;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::coop::unconstrained;
 
 use crate::exit::{Ending, Exit};
 use crate::listeners::Gate;
@@ -126,4 +130,95 @@ async fn failed(failure: &mut watch::Receiver<Option<StoreError>>) -> StoreError
 pub(crate) async fn told(signal: &mut watch::Receiver<bool>) {
     // An error means that the sender is gone, and the server with it.
     drop(signal.wait_for(|told| *told).await);
+}
+
+/// `work` until it ends or the signal is given: None. Work that wakes often does not look at the signal each time, only
+/// when it has changed or when the task that waits is another one.
+pub(crate) async fn unless_told<F: Future>(signal: &mut watch::Receiver<bool>, work: F) -> Option<F::Output> {
+    let changes = signal.clone();
+    // Not within the task's turn: one that has used it up is told to come back, but nobody would listen to the signal.
+    let (mut work, mut told) = (pin!(work), pin!(unconstrained(told(signal))));
+    let mut waits: Option<Waker> = None;
+    poll_fn(|context| {
+        if let Poll::Ready(output) = work.as_mut().poll(context) {
+            return Poll::Ready(Some(output));
+        }
+        let known = waits.as_ref().is_some_and(|waker| waker.will_wake(context.waker()));
+        if known && matches!(changes.has_changed(), Ok(false)) {
+            return Poll::Pending;
+        }
+        waits = Some(context.waker().clone());
+        told.as_mut().poll(context).map(|()| None)
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use tokio::task::coop::{consume_budget, has_budget_remaining};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_never_wakes_is_ended_by_the_signal() {
+        let (give, mut signal) = watch::channel(false);
+        let work = tokio::spawn(async move { unless_told(&mut signal, std::future::pending::<()>()).await });
+        tokio::task::yield_now().await;
+        give.send_replace(true);
+        assert_eq!(work.await.expect("joined"), None);
+    }
+
+    #[tokio::test]
+    async fn a_signal_given_before_or_by_one_who_left_is_heard_too() {
+        let (give, mut signal) = watch::channel(false);
+        give.send_replace(true);
+        assert_eq!(unless_told(&mut signal, std::future::pending::<()>()).await, None);
+        let (give, mut signal) = watch::channel(false);
+        drop(give);
+        assert_eq!(unless_told(&mut signal, std::future::pending::<()>()).await, None);
+    }
+
+    #[tokio::test]
+    async fn work_that_wakes_often_ends_by_itself_or_by_the_signal() {
+        let (give, mut signal) = watch::channel(false);
+        let busy = async {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            7
+        };
+        assert_eq!(unless_told(&mut signal, busy).await, Some(7));
+        let endless = async {
+            let mut give = Some(give);
+            for turn in 0.. {
+                tokio::task::yield_now().await;
+                if turn == 100 {
+                    give.take().expect("once").send_replace(true);
+                }
+            }
+        };
+        assert_eq!(unless_told(&mut signal, endless).await, None);
+    }
+
+    #[tokio::test]
+    async fn work_that_uses_up_the_turn_of_its_task_does_not_make_it_deaf() {
+        let (give, mut signal) = watch::channel(false);
+        let (begun, begins) = oneshot::channel();
+        let greedy = async move {
+            poll_fn(|context| {
+                while has_budget_remaining() {
+                    assert!(pin!(consume_budget()).poll(context).is_ready());
+                }
+                Poll::Ready(())
+            })
+            .await;
+            begun.send(()).expect("somebody waits");
+            std::future::pending::<()>().await;
+        };
+        let work = tokio::spawn(async move { unless_told(&mut signal, greedy).await });
+        begins.await.expect("begun");
+        give.send_replace(true);
+        assert_eq!(work.await.expect("joined"), None);
+    }
 }

@@ -1,6 +1,7 @@
 //! CloudEvents over HTTP: publishing in three modes, Server-Sent Events, problems and cross-origin rules.
 
 mod body;
+mod clocks;
 pub(crate) mod cors;
 mod dedup;
 mod header;

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -14,8 +13,8 @@ use framegate_broker::{FeedItem, HeaderTable, Subscription};
 use http_body::{Body, Frame};
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::time::{Instant, Sleep};
 
+use super::clocks::{Clocks, Tick};
 use super::sse_encode::{Format, HEARTBEAT, put_control};
 use crate::limits::{STREAM_COALESCE_BYTES, STREAM_ITEMS_MAX};
 use crate::metrics::{COUNTERS, Counters};
@@ -48,9 +47,6 @@ pub(crate) struct Options {
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
-/// A timer that stands for nothing when there is none.
-type Timer = Option<Pin<Box<Sleep>>>;
-
 /// See the top of the file.
 pub(crate) struct SseBody<F> {
     /// None: ended.
@@ -59,33 +55,19 @@ pub(crate) struct SseBody<F> {
     ready: VecDeque<Bytes>,
     format: Format,
     headers: Arc<HeaderTable>,
-    heartbeat: Timer,
-    period: Duration,
-    lifetime: Timer,
-    stopping: watch::Receiver<bool>,
-    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+    clocks: Clocks,
 }
 
 impl<F: Feed + Unpin> SseBody<F> {
     /// A body over `feed`.
     pub(crate) fn new(feed: F, options: Options) -> Self {
-        let mut wait = options.stopping.clone();
-        let timer = |after: Duration| Box::pin(tokio::time::sleep(after));
         Self {
             feed: Some(feed),
             items: Vec::new(),
             ready: VecDeque::from([options.opening]),
             format: options.format,
             headers: options.headers,
-            heartbeat: options.heartbeat.map(timer),
-            period: options.heartbeat.unwrap_or_default(),
-            lifetime: options.lifetime.map(timer),
-            stopping: options.stopping,
-            stopped: Box::pin(async move {
-                if wait.wait_for(|stopping| *stopping).await.is_err() {
-                    std::future::pending::<()>().await; // whoever stops the server is gone
-                }
-            }),
+            clocks: Clocks::new(options.heartbeat, options.lifetime, options.stopping),
         }
     }
 
@@ -95,37 +77,20 @@ impl<F: Feed + Unpin> SseBody<F> {
                 return Poll::Ready(Some(bytes));
             }
             let Some(feed) = &mut self.feed else { return Poll::Ready(None) };
-            let stopping = self.stopping.has_changed().unwrap_or(false) && *self.stopping.borrow_and_update();
-            if stopping {
+            if self.clocks.stopping() {
                 self.end("draining");
                 continue;
             }
             match feed.poll_next(context, &mut self.items, STREAM_ITEMS_MAX) {
                 Poll::Ready(true) => self.encode(),
                 Poll::Ready(false) => self.end("draining"),
-                Poll::Pending => ready!(self.poll_clocks(context)),
+                Poll::Pending => match ready!(self.clocks.poll(context)) {
+                    Tick::Stopping => self.end("draining"),
+                    Tick::LifetimeOver => self.end("lifetime_over"),
+                    Tick::Heartbeat => self.ready.push_back(Bytes::from_static(HEARTBEAT)),
+                },
             }
         }
-    }
-
-    /// What happens while there are no events.
-    fn poll_clocks(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.stopped.as_mut().poll(context).is_ready() {
-            self.end("draining");
-            return Poll::Ready(());
-        }
-        if self.lifetime.as_mut().is_some_and(|timer| timer.as_mut().poll(context).is_ready()) {
-            self.end("lifetime_over");
-            return Poll::Ready(());
-        }
-        if let Some(timer) = &mut self.heartbeat
-            && timer.as_mut().poll(context).is_ready()
-        {
-            timer.as_mut().reset(Instant::now() + self.period);
-            self.ready.push_back(Bytes::from_static(HEARTBEAT));
-            return Poll::Ready(());
-        }
-        Poll::Pending
     }
 
     /// Turns items into buffers: the shared one when there is one event, else copies of at most 64 KiB together.

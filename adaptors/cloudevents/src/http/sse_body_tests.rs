@@ -3,6 +3,7 @@
 use framegate_broker::{Cursor, Envelope, FeedEvent, Name, Offset, Origin, TopicId};
 use framegate_frame::{Frame as Message, FrameKind, Limits};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::super::sse_encode::tests::parse;
 use super::*;

@@ -18,7 +18,7 @@ use tower::ServiceExt as _;
 
 use crate::config::HttpSection;
 use crate::listeners::HeldStream;
-use crate::shutdown::told;
+use crate::shutdown::unless_told;
 
 /// Streams that an HTTP/2 connection may have open.
 const HTTP2_STREAMS_MAX: u32 = 256;
@@ -51,6 +51,8 @@ impl Server {
             .timer(TokioTimer::new())
             .header_read_timeout(head_timeout)
             .max_headers(section.headers_max)
+            // answers and events are small: one copy costs less than handing the kernel three pieces
+            .writev(false)
             .max_buf_size(section.head_bytes_max.max(8192));
         builder
             .http2()
@@ -74,9 +76,9 @@ impl Server {
         let io = TokioIo::new(stream.with_opening_timeout(self.opening_timeout));
         let mut connection = pin!(self.builder.serve_connection_with_upgrades(io, service));
         let mut stopping = self.stopping;
-        let served = tokio::select! {
-            served = connection.as_mut() => served,
-            () = told(&mut stopping) => {
+        let served = match unless_told(&mut stopping, connection.as_mut()).await {
+            Some(served) => served,
+            None => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }

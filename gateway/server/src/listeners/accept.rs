@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::gate::Gate;
 use super::socket::{HeldStream, set_options};
 use super::stats::ListenerStats;
-use crate::shutdown::told;
+use crate::shutdown::{told, unless_told};
 
 /// First pause after a failure that concerns the process (no file descriptor left).
 const PAUSE_MIN: Duration = Duration::from_millis(10);
@@ -68,12 +68,7 @@ where
                 }
                 let connection = serve(HeldStream::new(stream, held), peer);
                 let mut cut = accepting.cut.clone();
-                tokio::spawn(async move {
-                    tokio::select! {
-                        () = connection => {}
-                        () = told(&mut cut) => {}
-                    }
-                });
+                tokio::spawn(async move { unless_told(&mut cut, connection).await });
             }
             Err(error) if concerns_one_connection(&error) => {
                 tracing::debug!(
