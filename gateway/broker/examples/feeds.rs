@@ -86,6 +86,9 @@ fn feed(runtime: &tokio::runtime::Runtime, paced: bool, by_hub: bool) -> (Durati
     while feed.waiting() < SUBSCRIBERS {
         std::thread::yield_now();
     }
+    if by_hub {
+        runtime.spawn(feed.hub());
+    }
     let figures = drive(paced, &read, || feed.publish(by_hub));
     feed.close();
     figures

@@ -92,6 +92,7 @@ async fn run(settled: Settled) -> Result<Exit, Ending> {
         tracing::warn!("clients without credentials have all rights on every listener (allow_anonymous)");
     }
     let (broker, store) = start_broker(&config, &adaptors).await?;
+    tokio::spawn(broker.wake_subscribers());
     let bound = match planned.into_iter().map(bind).collect::<Result<Vec<Bound>, Ending>>() {
         Ok(bound) => bound,
         Err(ending) => {

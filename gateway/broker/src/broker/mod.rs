@@ -122,6 +122,12 @@ impl Broker {
         Ok(Subscription::new(parts))
     }
 
+    /// Wakes the subscribers of busy topics from the task that runs this: run it once, on the runtime that they live on.
+    /// Without it the fold wakes them itself. Never ends.
+    pub fn wake_subscribers(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.shared.hub.clone().run()
+    }
+
     /// Names the store; part of every cursor.
     #[must_use]
     pub fn generation(&self) -> Generation {

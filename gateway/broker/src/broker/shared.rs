@@ -9,7 +9,7 @@ use framegate_storage::{Generation, Lsn, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use crate::error::BrokerError;
-use crate::feed::{PageFuture, Replay};
+use crate::feed::{Hub, PageFuture, Replay};
 use crate::fold::inbox::Inbox;
 use crate::headers::HeaderTable;
 use crate::ids::{ConnectionId, WatchId};
@@ -30,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) topology: ArcSwap<Topology>,
     pub(crate) metrics: Metrics,
     pub(crate) stopping: AtomicBool,
+    pub(crate) hub: Hub,
     /// None once the fold has ended: nobody waits for an answer that cannot come.
     inbox: Mutex<Option<Sender<Inbox>>>,
     admission: Arc<Semaphore>,
@@ -62,6 +63,7 @@ impl Shared {
             topology: ArcSwap::new(topology),
             metrics: Metrics::default(),
             stopping: AtomicBool::new(false),
+            hub: Hub::default(),
             inbox: Mutex::new(Some(inbox)),
             admission: Arc::new(Semaphore::new(permits_max as usize)),
             permits_max,

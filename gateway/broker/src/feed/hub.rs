@@ -1,33 +1,37 @@
-//! The hub: wakes the subscriptions of large watches from a thread of its own, so that the fold never spends a
-//! pass on handing thousands of tasks to a runtime. Owns that thread; never touches an event.
+//! The hub: wakes the subscriptions of large watches from a task of the runtime that they live on, so that the fold never spends a
+//! pass on handing thousands of tasks over, and each is woken by a thread that may run it next. Never touches an event.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use tokio::sync::Notify;
 
 use super::watch::Watch;
 
 /// Waiting subscriptions up to which a watch is woken by the caller itself: about 5 us.
 const DIRECT_MAX: usize = 64;
+/// Subscriptions that the hub wakes before the runtime runs what it woke: their queue stays short, and other threads find
+/// some to take.
+const BATCH: usize = 64;
 
-/// See the module. Dropping it wakes what is queued and ends the thread.
-#[derive(Debug)]
-pub(crate) struct Hub {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
+/// See the module. Cheap to clone; all clones are one hub.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Hub(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    filled: Condvar,
+    filled: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     /// Each watch at most once: it marks itself.
     watches: Vec<Arc<Watch>>,
-    stopped: bool,
+    /// Tasks that run the hub; without one the caller does all the waking.
+    runners: usize,
 }
 
 /// Whether a watch stands in the hub's queue.
@@ -35,37 +39,29 @@ struct Queue {
 pub(super) struct Queued(AtomicBool);
 
 impl Hub {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// The thread could not be started.
-    pub(crate) fn start() -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let of_thread = Arc::clone(&shared);
-        let thread =
-            std::thread::Builder::new().name("feed-hub".to_owned()).spawn(move || of_thread.run())?;
-        Ok(Self { shared, thread: Some(thread) })
-    }
-
     /// Wakes the subscriptions that wait for events of the watch, now or soon. Once a pass, after the last `push`.
     /// Never waits for them.
     pub(crate) fn wake(&self, watch: &Arc<Watch>) {
-        if watch.waiting() <= DIRECT_MAX {
+        if watch.waiting() > DIRECT_MAX && self.0.takes(watch) {
+            self.0.filled.notify_one();
+        } else {
             watch.wake();
-        } else if !watch.queued().0.swap(true, Ordering::AcqRel) {
-            self.shared.queue().watches.push(Arc::clone(watch));
-            self.shared.filled.notify_one();
         }
     }
-}
 
-impl Drop for Hub {
-    fn drop(&mut self) {
-        self.shared.queue().stopped = true;
-        self.shared.filled.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // A panic in a waker has been reported by its thread.
-            let _ = thread.join();
+    /// Runs the hub until it is dropped; then whoever it owed a wake-up has got it.
+    pub(crate) async fn run(self) {
+        let running = Running::new(&self.0);
+        let mut woken = Woken(Vec::new());
+        loop {
+            running.0.filled.notified().await;
+            while let Some(watch) = running.0.next() {
+                watch.take_waiting(&mut woken.0);
+                drop(watch);
+                while woken.wake(BATCH) {
+                    yield_now().await;
+                }
+            }
         }
     }
 }
@@ -75,23 +71,69 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self) {
-        let mut batch = Vec::new();
-        loop {
-            let mut queue = self.queue();
-            while queue.watches.is_empty() {
-                if queue.stopped {
-                    return;
-                }
-                queue = self.filled.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            }
-            std::mem::swap(&mut queue.watches, &mut batch);
-            drop(queue);
-            for watch in batch.drain(..) {
-                // Unmarked first: an event pushed from here on queues the watch again.
-                watch.queued().0.store(false, Ordering::Release);
-                watch.wake();
-            }
+    /// Queues a watch, unless nobody would come for it.
+    fn takes(&self, watch: &Arc<Watch>) -> bool {
+        let mut queue = self.queue();
+        if queue.runners > 0 && !watch.queued().0.swap(true, Ordering::AcqRel) {
+            queue.watches.push(Arc::clone(watch));
+        }
+        queue.runners > 0
+    }
+
+    fn next(&self) -> Option<Arc<Watch>> {
+        let watch = self.queue().watches.pop()?;
+        // Unmarked first: an event pushed from here on queues the watch again.
+        watch.queued().0.store(false, Ordering::Release);
+        Some(watch)
+    }
+}
+
+/// One task that runs the hub.
+struct Running<'a>(&'a Shared);
+
+impl<'a> Running<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.queue().runners += 1;
+        Self(shared)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.queue().runners -= 1;
+        while let Some(watch) = self.0.next() {
+            watch.wake();
         }
     }
+}
+
+/// Subscriptions that are due to be woken, and are when this is dropped.
+struct Woken(Vec<Waker>);
+
+impl Woken {
+    /// Wakes so many; false when none is left.
+    fn wake(&mut self, many: usize) -> bool {
+        let kept = self.0.len().saturating_sub(many);
+        self.0.drain(kept..).for_each(Waker::wake);
+        kept > 0
+    }
+}
+
+impl Drop for Woken {
+    fn drop(&mut self) {
+        self.wake(usize::MAX);
+    }
+}
+
+/// Lets what was woken run.
+async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

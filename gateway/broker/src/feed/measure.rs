@@ -27,12 +27,12 @@ impl Replay for NoStore {
 }
 
 impl Feed {
-    /// A watch whose events have `bytes` bytes of data; None when a frame cannot be that large or no thread starts.
+    /// A watch whose events have `bytes` bytes of data; None when a frame cannot be that large.
     #[must_use]
     pub fn new(bytes: usize) -> Option<Self> {
         let frame = Frame::build(FrameKind::Event, [("id", "1")], &vec![7; bytes], &Limits::GATEWAY).ok()?;
         Some(Self {
-            hub: Hub::start().ok()?,
+            hub: Hub::default(),
             watch: Watch::new(WatchId(1), Lsn(0), &Arc::default()),
             frame,
             position: 0,
@@ -64,6 +64,11 @@ impl Feed {
         } else {
             self.watch.wake();
         }
+    }
+
+    /// Runs the hub.
+    pub fn hub(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.hub.clone().run()
     }
 
     /// Subscriptions that wait.

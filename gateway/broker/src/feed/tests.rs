@@ -548,12 +548,18 @@ fn many_tasks_on_threads_read_every_event() {
             })
         })
         .collect();
-    let hub = Hub::start().unwrap();
-    for _ in 0..EVENTS {
+    let hub = Hub::default();
+    let mut running = runtime.spawn(hub.clone().run());
+    for n in 1..=EVENTS {
+        // whether the hub runs, has been dropped in the middle of its work, or runs again: nobody is forgotten
+        if n == EVENTS / 3 {
+            running.abort();
+        } else if n == EVENTS / 2 {
+            running = runtime.spawn(hub.clone().run());
+        }
         world.publish_quietly(true);
         hub.wake(&world.watch);
     }
-    drop(hub);
     // Closing ends a replay that is under way, so it comes when all have read all.
     runtime.block_on(async {
         while world.watch.waiting() < SUBSCRIBERS {

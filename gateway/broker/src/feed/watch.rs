@@ -84,6 +84,11 @@ impl Watch {
         self.wake_taken(Waiters::take_all);
     }
 
+    /// Moves the wakers of the subscriptions that wait for events to `into`; the caller has to wake them.
+    pub(super) fn take_waiting(&self, into: &mut Vec<Waker>) {
+        self.state().waiters.take_waiting(into);
+    }
+
     /// Subscriptions that wait for the next event.
     pub(crate) fn waiting(&self) -> usize {
         self.state().waiters.waiting()

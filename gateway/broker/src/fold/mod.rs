@@ -43,7 +43,7 @@ pub(crate) use thread::{Clock, spawn};
 
 use crate::broker::Shared;
 use crate::error::BrokerError;
-use crate::feed::{Hub, RingBudget, Watch};
+use crate::feed::{RingBudget, Watch};
 use crate::ids::{ConnectionId, QueueId, RequestId, Token, WatchId};
 use crate::record::Encoder;
 use crate::request::Reply;
@@ -137,7 +137,6 @@ pub(crate) struct Core {
     // topics
     watches: BTreeMap<WatchId, Arc<Watch>>,
     rings: Arc<RingBudget>,
-    hub: Hub,
     gated_feed: VecDeque<topics::Visible>,
     visible_to: Lsn,
     woken: Vec<Arc<Watch>>,

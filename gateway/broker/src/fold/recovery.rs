@@ -10,7 +10,7 @@ use super::effects::detached;
 use super::live::{IdMap, QueueLive};
 use super::{Core, DETACHED, Now, ReaderPool};
 use crate::broker::{Shared, StartError};
-use crate::feed::{Hub, RingBudget};
+use crate::feed::RingBudget;
 use crate::ids::{QueueId, Seq};
 use crate::name::Name;
 use crate::record::{Encoder, Reader, Record};
@@ -136,7 +136,6 @@ impl Core {
             next_holder: 0,
             watches: Default::default(),
             rings: Arc::new(RingBudget::default()),
-            hub: Hub::start()?,
             gated_feed: Default::default(),
             visible_to: durable_to,
             woken: Vec::new(),

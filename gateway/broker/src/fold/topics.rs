@@ -65,7 +65,7 @@ impl Core {
             }
         }
         for watch in self.woken.drain(..) {
-            self.hub.wake(&watch);
+            self.shared.hub.wake(&watch);
         }
     }
 

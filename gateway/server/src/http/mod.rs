@@ -2,7 +2,9 @@
 //! health and the shape of errors that no route made.
 
 mod connection;
+mod event_stream;
 mod health;
+mod opening;
 mod policy;
 mod problem;
 mod routes;

@@ -22,6 +22,7 @@ use tower::ServiceBuilder;
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::load_shed::error::Overloaded;
 
+use super::event_stream::is_event_stream;
 use super::problem::problem;
 use crate::config::HttpSection;
 use crate::listeners::{ListenerStats, StreamSlot};
@@ -108,10 +109,6 @@ fn too_large(bounds: &Bounds) -> Response {
 
 fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-fn is_event_stream(headers: &HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"))
 }
 
 /// Made by an extractor, not by a route.

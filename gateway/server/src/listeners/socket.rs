@@ -1,6 +1,5 @@
 //! An accepted socket: its options, and the stream that carries its place in the gate with it, through an upgrade too.
 
-use std::future::Future as _;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +10,6 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::Sleep;
 
 use super::gate::Held;
 
@@ -40,44 +38,18 @@ pub(crate) fn set_options(stream: &TcpStream) -> io::Result<()> {
 /// Where an upgraded connection keeps its permit of the listener's streams.
 pub(crate) type StreamSlot = Arc<Mutex<Option<OwnedSemaphorePermit>>>;
 
-/// First bytes of an HTTP/2 connection: as long as they come, the server cannot tell which version it will be.
-const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
 /// A socket with its place in the gate. Whoever owns the stream owns the place.
 #[derive(Debug)]
 pub(crate) struct HeldStream {
     stream: TcpStream,
     slot: StreamSlot,
-    opening: Option<Opening>,
     _held: Held,
-}
-
-/// Until it is known which version of HTTP a peer speaks, nothing else bounds its silence.
-#[derive(Debug)]
-struct Opening {
-    deadline: Pin<Box<Sleep>>,
-    matched: usize,
-}
-
-impl Opening {
-    /// Takes what was read; false when the version is known.
-    fn read(&mut self, bytes: &[u8]) -> bool {
-        let rest = &HTTP2_PREFACE[self.matched..];
-        self.matched += bytes.len().min(rest.len());
-        rest.starts_with(bytes) && bytes.len() < rest.len()
-    }
 }
 
 impl HeldStream {
     /// Puts both together.
     pub(crate) fn new(stream: TcpStream, held: Held) -> Self {
-        Self { stream, slot: StreamSlot::default(), opening: None, _held: held }
-    }
-
-    /// Fails reads from `timeout` on when the peer has not said by then which version of HTTP it speaks.
-    pub(crate) fn with_opening_timeout(mut self, timeout: Duration) -> Self {
-        self.opening = Some(Opening { deadline: Box::pin(tokio::time::sleep(timeout)), matched: 0 });
-        self
+        Self { stream, slot: StreamSlot::default(), _held: held }
     }
 
     /// The slot for a stream permit.
@@ -98,21 +70,7 @@ impl AsyncRead for HeldStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let Some(opening) = &mut self.opening else { return read };
-        match read {
-            Poll::Ready(Ok(())) => {
-                if !opening.read(&buffer.filled()[before..]) {
-                    self.opening = None;
-                }
-                Poll::Ready(Ok(()))
-            }
-            Poll::Pending if opening.deadline.as_mut().poll(context).is_ready() => {
-                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-            }
-            other => other,
-        }
+        Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
@@ -149,19 +107,6 @@ impl AsyncWrite for HeldStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn the_version_is_known_when_the_preface_ends_or_differs() {
-        let opening = || Opening { deadline: Box::pin(tokio::time::sleep(Duration::ZERO)), matched: 0 };
-        let mut http2 = opening();
-        assert!(http2.read(b"P"));
-        assert!(http2.read(b"RI * HTTP/2.0\r\n\r\nSM\r\n\r"));
-        assert!(!http2.read(b"\n\0\0"));
-        let mut http1 = opening();
-        assert!(http1.read(b"P"));
-        assert!(!http1.read(b"OST"));
-        assert!(!opening().read(HTTP2_PREFACE));
-    }
 
     #[tokio::test]
     async fn an_accepted_socket_has_its_options() {
