@@ -12,9 +12,8 @@ use framegate_storage::Lsn;
 
 use super::Core;
 use super::live::QueueLive;
-use super::ready::Ready;
 use super::timers::Timer;
-use crate::definition::{HeaderValue, PriorityMode, QueueSpec};
+use crate::definition::{HeaderValue, QueueSpec};
 use crate::ids::{QueueId, Seq};
 use crate::limits::{READ_AHEAD_BYTES, SLICE_MESSAGES_MAX};
 use crate::message::Envelope;
@@ -72,8 +71,8 @@ impl Core {
         }
         let id = QueueId(self.durable.next_queue());
         let spec = QueueSpec { name: Name::from_static(PARK), durable: true, ..QueueSpec::default() };
+        self.live.insert(id, QueueLive::new(1, 0, None, &spec.properties));
         self.log(Record::DefineQueue { id, vhost: vhost.clone(), spec: Box::new(spec) }, None, true);
-        self.live.insert(id, QueueLive::new(Ready::new(1, PriorityMode::default()), 0, None));
         self.parks.insert(id, VecDeque::new());
         id
     }
