@@ -11,6 +11,7 @@
 
 mod alarm;
 mod answers;
+mod bell;
 mod connection;
 mod deps;
 mod end;

@@ -14,6 +14,7 @@ use futures_util::{Sink, Stream};
 use tokio::time::Instant;
 use tungstenite::Error as SocketError;
 
+use super::bell::Bell;
 use super::limits::{CLOSE_REASON_BYTES, MESSAGES_MAX, PING_INTERVAL, PONGS_MISSED_MAX};
 use super::wire::{Input, Wire, Written};
 use crate::outbound::{Chunk, Close, Outbound};
@@ -30,6 +31,8 @@ enum Farewell {
 /// A WebSocket, or what stands for one in tests.
 pub(super) struct WebSocketWire<S> {
     socket: S,
+    /// Each look into the socket clears its read buffer first.
+    bell: Bell,
     format: MessageFormat,
     outgoing: VecDeque<Message>,
     /// Bytes of `outgoing`.
@@ -51,6 +54,7 @@ impl<S> WebSocketWire<S> {
     pub(super) fn new(socket: S, format: MessageFormat) -> Self {
         Self {
             socket,
+            bell: Bell::new(),
             format,
             outgoing: VecDeque::new(),
             bytes: 0,
@@ -134,7 +138,7 @@ where
         }
         let (mut total, mut waits) = (None, false);
         for _ in 0..MESSAGES_MAX {
-            let message = match Pin::new(&mut self.socket).poll_next(cx) {
+            let message = match self.bell.poll(cx, |cx| Pin::new(&mut self.socket).poll_next(cx)) {
                 Poll::Pending => {
                     waits = true;
                     break;

@@ -7,6 +7,7 @@ mod life;
 mod sockets;
 mod topics;
 mod unfinished;
+mod wakes;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -187,13 +187,18 @@ async fn session_error_becomes_a_close_frame() {
 
 /// A server on a real socket whose messages may have 1000 bytes.
 async fn serve() -> String {
+    serve_broker(FakeBroker::default()).await
+}
+
+/// The same before a broker that the test keeps.
+pub(super) async fn serve_broker(broker: FakeBroker) -> String {
     let handler = |upgrade: WebSocketUpgrade| async move {
         let upgrade = upgrade.max_message_size(1000).max_frame_size(1000);
         upgrade.on_upgrade(|socket| async move {
             let wire = WebSocketWire::new(socket, MessageFormat::Text);
             let (_stop, stopped) = watch::channel(false);
             let context = context(&UnfinishedBudget::default());
-            let (session, broker) = (Box::<FakeSession>::default(), FakeBroker::default());
+            let session = Box::<FakeSession>::default();
             let connection = Connection::new(session, wire, broker, &context, stopped, Arc::default());
             drive(connection, &Default::default()).await;
         })
