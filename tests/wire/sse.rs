@@ -142,6 +142,36 @@ fn bad_subscriptions_are_refused_with_a_reason() {
 }
 
 #[test]
+fn a_filter_lets_pass_what_matches_and_a_bad_one_is_refused_with_its_place() {
+    let gateway = Gateway::start();
+    let query = |filter: &str| {
+        let escaped: String = filter.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        format!("topic=t&filter={escaped}")
+    };
+    let address = gateway.address("http");
+    let mut by_text =
+        Sse::open(&address, &query(r#"[{"suffix":{"id":"3"}},{"not":{"exact":{"id":"13"}}}]"#), &[]);
+    let mut by_sql = Sse::open(&address, &query(r#"{"sql":"INT(id) > 3 AND id NOT IN ('5')"}"#), &[]);
+    for n in [1, 13, 3, 5, 23] {
+        publish(&gateway, "t", &n.to_string(), &json!(n));
+    }
+    let ids = |sse: &mut Sse| [sse.next_event(), sse.next_event()].map(|event| event.json()["data"].clone());
+    assert_eq!(ids(&mut by_text), [3, 23]);
+    assert_eq!(ids(&mut by_sql), [13, 23]);
+    for (filter, wanted) in [
+        ("x", "is not JSON"),
+        (r#"{"near":{"id":"1"}}"#, "/0/near"),
+        (r#"{"exact":{"id":5}}"#, "/0/exact/id"),
+        (r#"{"sql":"id ="}"#, "at byte 4"),
+        (r#"{"sql":"SOUNDEX(id) = 'a'"}"#, "no function SOUNDEX"),
+    ] {
+        let answer = http::request(&address, "GET", &format!("/v1/sse?{}", query(filter)), &[], b"");
+        assert_eq!(answer.status, 400, "{filter}");
+        assert!(answer.text().contains(wanted), "{filter}: {}", answer.text());
+    }
+}
+
+#[test]
 fn a_queue_can_be_consumed_and_competes() {
     let gateway = Gateway::start();
     let mut c = MessageX::connect(&gateway.address("messagex"));

@@ -52,6 +52,30 @@ fn publish_subscribe_unsubscribe_and_ping() {
 }
 
 #[test]
+fn filters_let_pass_what_matches_and_take_no_credit_for_the_rest() {
+    let gateway = Gateway::start();
+    let mut c = ws(&gateway);
+    let filters = json!([{"any": [{"prefix": {"id": "a"}}, {"sql": "EXISTS vip AND vip"}]}]);
+    let op = json!({"op": "subscribe", "sub": "s", "topic": "t", "ack": "explicit", "credit": 2, "filters": filters});
+    assert_eq!(c.call(op)["op"], "ok");
+    let mut publisher = ws(&gateway);
+    for (id, vip) in [("b1", false), ("a1", false), ("b2", false), ("b3", true)] {
+        let mut event = event(id, &json!(id));
+        event["vip"] = json!(vip);
+        assert_eq!(publisher.call(json!({"op": "publish", "topic": "t", "event": event}))["op"], "ok");
+    }
+    assert_eq!(
+        (c.message()["event"]["id"].clone(), c.message()["event"]["id"].clone()),
+        (json!("a1"), json!("b3"))
+    );
+    let code = |op: Value| ws(&gateway).call(op)["code"].clone();
+    let bad = json!([{"sql": "vip AND"}]);
+    assert_eq!(code(json!({"op": "subscribe", "sub": "s", "topic": "t", "filters": bad})), "bad_request");
+    let queue = json!({"op": "subscribe", "sub": "s", "queue": "q", "filters": [{"sql": "TRUE"}]});
+    assert_eq!(code(queue), "bad_request");
+}
+
+#[test]
 fn every_start_is_known_and_a_lost_cursor_is_said() {
     let gateway = Gateway::start();
     for n in 0..4 {

@@ -4,9 +4,10 @@
 //! - The routes publish in three modes, and stream topics and queues as Server-Sent Events.
 //! - The WebSocket speaks `framegate.v1.json` (operations) and `cloudevents.json` (the plain binding).
 //!
-//! For later versions: long poll, request/reply, acks over HTTP, filters, groups, slow-consumer policies, presence,
-//! history, web-hook subscriptions; they are answered with `not_implemented`. Other event formats than JSON are not
-//! taken.
+//! - Filters of subscriptions, the language CESQL among them, see attributes as a subscriber does.
+//!
+//! For later versions: long poll, request/reply, acks over HTTP, groups, slow-consumer policies, presence, history,
+//! web-hook subscriptions; they are answered with `not_implemented`. Other event formats than JSON are not taken.
 //!
 //! What does not survive a crossing (asserted in `tests/lossy.rs`):
 //!
@@ -25,6 +26,7 @@
 
 mod adaptor;
 mod event;
+mod filter;
 mod http;
 mod limits;
 mod metrics;
@@ -33,3 +35,4 @@ mod settings;
 mod ws;
 
 pub use adaptor::CloudEventsAdaptor;
+pub use filter::{Attributes, EvalError, Expression, Failure, ParseError, Value};

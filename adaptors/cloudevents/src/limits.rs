@@ -44,3 +44,7 @@ pub(crate) const LOGIN_WAIT: Duration = Duration::from_secs(10);
 pub(crate) const DRAIN_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Longest time for that.
 pub(crate) const DRAIN_TIME: Duration = Duration::from_secs(2);
+/// Filters of one subscription, nested ones included.
+pub(crate) const FILTERS_MAX: usize = 100;
+/// Depth of nested filters.
+pub(crate) const FILTER_DEPTH_MAX: usize = 8;

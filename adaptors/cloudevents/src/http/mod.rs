@@ -13,6 +13,7 @@ mod routes;
 pub(crate) mod sse;
 mod sse_body;
 mod sse_encode;
+mod sse_filter;
 mod sse_queue;
 
 pub(crate) use routes::{now_ms, router};

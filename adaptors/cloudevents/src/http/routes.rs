@@ -20,6 +20,7 @@ use super::publish::{
 use super::query::{Query, TopicPath};
 use super::sse::{Ask, Source, lifetime, refused_in_band, response};
 use super::sse_body::{Options as BodyOptions, SseBody};
+use super::sse_filter::Filtered;
 use super::sse_queue::{Options as QueueOptions, QueueStream};
 use super::{body, cors, problem::Problem, resume};
 use crate::settings::Settings;
@@ -225,7 +226,8 @@ async fn stream(context: &Context, headers: &HeaderMap, query: &Query) -> Result
             let start = (!matches!(from, Start::After(_))).then(|| subscription.cursor());
             let opening = ask.opening(settings, start);
             let options = BodyOptions { opening, format, headers, heartbeat, lifetime, stopping };
-            Ok(response(Body::new(SseBody::new(subscription, options)), word))
+            let feed = Filtered::new(subscription, ask.filters.clone(), Arc::clone(&context.headers));
+            Ok(response(Body::new(SseBody::new(feed, options)), word))
         }
         Source::Queue(queue) => {
             let line = client.connect(&format!("cloudevents sse queue {queue}"))?;

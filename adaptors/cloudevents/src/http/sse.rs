@@ -15,6 +15,7 @@ use super::query::Query;
 use super::resume;
 use super::sse_encode::{Format, put_control, put_opening};
 use crate::event::Place;
+use crate::filter::{FilterError, Filters};
 use crate::limits::{PAD_BYTES_MAX, PATTERNS_MAX};
 use crate::settings::Settings;
 
@@ -34,6 +35,7 @@ pub(crate) enum Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ask {
     pub(crate) source: Source,
+    pub(crate) filters: Filters,
     pub(crate) format: Format,
     pub(crate) pad: usize,
 }
@@ -44,10 +46,8 @@ impl Ask {
     /// # Errors
     /// 400 with the parameter, 501 for what a later version does.
     pub(crate) fn read(headers: &HeaderMap, query: &Query) -> Result<Self, Problem> {
-        for later in ["filter", "group"] {
-            if query.get(later).is_some() {
-                return Err(Problem::not_implemented(&format!("the query parameter {later}")));
-            }
+        if query.get("group").is_some() {
+            return Err(Problem::not_implemented("the query parameter group"));
         }
         if query.get("ack").is_some_and(|ack| ack != "auto") {
             return Err(Problem::not_implemented("ack=explicit on a stream"));
@@ -58,7 +58,11 @@ impl Ask {
             Some(_) => return Err(Problem::at(Place::Query("event"), "can only be 'type'")),
         };
         let pad = query.number("pad", 0, PAD_BYTES_MAX as u64)?.unwrap_or(0) as usize;
-        Ok(Self { source: source(Some(headers), query)?, format, pad })
+        let (source, filters) = (source(Some(headers), query)?, filters(query)?);
+        if matches!(source, Source::Queue(_)) && !filters.is_empty() {
+            return Err(Problem::at(Place::Query("filter"), "is for topics: what a queue holds is consumed"));
+        }
+        Ok(Self { source, filters, format, pad })
     }
 
     /// First bytes of the stream. `start`: the cursor of a subscription whose client has none yet; it is told, so that a
@@ -71,6 +75,26 @@ impl Ask {
         }
         out.into()
     }
+}
+
+/// The filters that a query names: each `filter` is one, or an array of them, in JSON.
+///
+/// # Errors
+/// 400 with the place in the filter.
+fn filters(query: &Query) -> Result<Filters, Problem> {
+    let mut all = Vec::new();
+    for text in query.all("filter") {
+        match serde_json::from_str(text) {
+            Ok(serde_json::Value::Array(filters)) => all.extend(filters),
+            Ok(filter) => all.push(filter),
+            Err(error) => return Err(Problem::at(Place::Query("filter"), &format!("is not JSON: {error}"))),
+        }
+    }
+    let wrong = |error: FilterError| {
+        let place = if error.pointer.is_empty() { String::new() } else { format!(" at {}", error.pointer) };
+        Problem::at(Place::Query("filter"), &format!("is no filter{place}: it {}", error.detail))
+    };
+    Filters::parse(&all.into()).map_err(wrong)
 }
 
 /// Topics or the queue that a query names, and where to start.
@@ -160,8 +184,30 @@ mod tests {
         for query in refused {
             assert_eq!(ask(query).unwrap_err().status, 400, "{query}");
         }
-        for query in ["topic=t&filter=%7B%7D", "topic=t&group=g", "queue=q&ack=explicit"] {
+        for query in ["topic=t&group=g", "queue=q&ack=explicit"] {
             assert_eq!(ask(query).unwrap_err().status, 501, "{query}");
+        }
+    }
+
+    #[test]
+    fn filters_are_read_from_one_parameter_or_several() {
+        let one = ask(r#"topic=t&filter=[{"exact":{"type":"a"}},{"sql":"TRUE"}]"#).unwrap();
+        let two = ask(r#"topic=t&filter={"exact":{"type":"a"}}&filter={"sql":"TRUE"}"#).unwrap();
+        assert_eq!(one.filters, two.filters);
+        assert!(!one.filters.is_empty() && ask("topic=t&filter=[]").unwrap().filters.is_empty());
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_used_is_refused_with_its_place() {
+        for (query, wanted) in [
+            ("topic=t&filter=x", "is not JSON"),
+            ("topic=t&filter={}", "at /0: it is not an object with exactly one member"),
+            (r#"topic=t&filter={"sql":"ABS("}"#, "at /0/sql: it at byte 4"),
+            (r#"queue=q&filter={"sql":"TRUE"}"#, "is for topics"),
+        ] {
+            let problem = ask(query).unwrap_err();
+            assert_eq!(problem.status, 400);
+            assert!(problem.detail.contains(wanted), "{query}: {}", problem.detail);
         }
     }
 

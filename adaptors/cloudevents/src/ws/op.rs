@@ -9,6 +9,7 @@ use framegate_broker::feed::From as Start;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::filter::Filters;
 use crate::http::problem::Problem;
 use crate::http::resume;
 use crate::limits::{ACK_WAIT, CREDIT_MAX, DELAY_MAX, OPS_MAX, REWIND_MAX, SUB_NAME_BYTES_MAX};
@@ -54,6 +55,7 @@ pub(crate) struct Subscribe {
     pub(crate) ack: AckMode,
     pub(crate) credit: u32,
     pub(crate) encoding: Encoding,
+    pub(crate) filters: Filters,
 }
 
 /// Topic or queue.
@@ -182,8 +184,9 @@ fn read(op: &str, members: Members<'_>) -> Result<Op, Problem> {
             ack: ack_mode(members.ack.as_deref())?,
             credit: credit(members.credit.unwrap_or(CREDIT_DEFAULT))?,
             encoding: encoding(members.encoding.as_deref())?,
+            filters: filters(members.filters)?,
         }
-        .only_now(members.mode.as_deref(), members.group, members.filters)?,
+        .only_now(members.mode.as_deref(), members.group)?,
         "unsubscribe" => Op::Unsubscribe { sub: named()? },
         "publish" => {
             let copy = |event: &RawValue| Bytes::copy_from_slice(event.get().as_bytes());
@@ -226,12 +229,7 @@ fn read(op: &str, members: Members<'_>) -> Result<Op, Problem> {
 
 impl Subscribe {
     /// Refuses what a later version does.
-    fn only_now(
-        self,
-        mode: Option<&str>,
-        group: Option<&RawValue>,
-        filters: Option<&RawValue>,
-    ) -> Result<Op, Problem> {
+    fn only_now(self, mode: Option<&str>, group: Option<&RawValue>) -> Result<Op, Problem> {
         match mode {
             None | Some("broadcast") => {}
             Some("group" | "pop") => {
@@ -242,11 +240,17 @@ impl Subscribe {
         if group.is_some() {
             return Err(Problem::not_implemented("group"));
         }
-        if filters.is_some_and(|filters| filters.get() != "[]") {
-            return Err(Problem::not_implemented("filters"));
+        if matches!(self.source, Source::Queue(_)) && !self.filters.is_empty() {
+            return Err(bad("filters are for topics: what a queue holds is consumed"));
         }
         Ok(Op::Subscribe(self))
     }
+}
+
+fn filters(json: Option<&RawValue>) -> Result<Filters, Problem> {
+    let Some(json) = json else { return Ok(Filters::default()) };
+    let json = serde_json::from_str(json.get()).map_err(|error| bad(format!("filters: {error}")))?;
+    Filters::parse(&json).map_err(|error| bad(format!("filters{} {}", error.pointer, error.detail)))
 }
 
 fn source(topic: Option<String>, queue: Option<String>, from: Option<&RawValue>) -> Result<Source, Problem> {

@@ -119,7 +119,7 @@ impl JsonSession {
         id: Option<&str>,
         out: &mut Outbound,
     ) -> Result<(), Problem> {
-        let Subscribe { sub, source, ack, credit, encoding } = subscribe;
+        let Subscribe { sub, source, ack, credit, encoding, filters } = subscribe;
         if self.subs.iter().any(|entry| entry.name == sub) {
             return Err(Problem::new(409, "exists", "this connection has a subscription of that name"));
         }
@@ -134,7 +134,7 @@ impl JsonSession {
         match source {
             Source::Topic(pattern, from) => {
                 let patterns = vec![Name::declared(&pattern)?];
-                self.subs.push(Sub::new(sub, consumer, Kind::Topic, how, place));
+                self.subs.push(Sub::new(sub, consumer, Kind::Topic, how, place).filtered(filters));
                 out.subscribe.push((consumer, framegate_broker::Subscribe { patterns, from }));
                 // Answered by `subscribed`; kept under the same table, by an id that no request has.
                 self.pending.insert(feed_key(consumer), Pending::Consume(place, id, consumer));

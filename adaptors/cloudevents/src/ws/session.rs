@@ -416,6 +416,7 @@ impl Session for JsonSession {
         };
         let announced = self.answers.has_left(entry.announced);
         match item {
+            FeedItem::Event(event) if !entry.filters.pass_event(event, &self.headers) => {}
             FeedItem::Event(event) => {
                 let json: Bytes = shared_json(event, &self.headers);
                 if json.is_empty() {

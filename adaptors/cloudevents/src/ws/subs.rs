@@ -13,6 +13,7 @@ use super::answers::Place;
 use super::op::{AckMode, Encoding};
 use super::write::Lead;
 use crate::event::write_data;
+use crate::filter::Filters;
 use crate::http::problem::Problem;
 
 /// Where a subscription's events come from.
@@ -44,6 +45,8 @@ pub(crate) struct Sub {
     pub(crate) credit: u32,
     pub(crate) encoding: Encoding,
     pub(crate) paused: bool,
+    /// What a topic's events must pass.
+    pub(crate) filters: Filters,
     /// Place of the `ok` that must leave before the first event.
     pub(crate) announced: Place,
     /// The feed was told to wait.
@@ -70,12 +73,18 @@ impl Sub {
             credit,
             encoding,
             paused: false,
+            filters: Filters::default(),
             announced,
             waits: false,
             seq: 0,
             outstanding: VecDeque::new(),
             held: Vec::new(),
         }
+    }
+
+    /// The same with filters.
+    pub(crate) fn filtered(self, filters: Filters) -> Self {
+        Self { filters, ..self }
     }
 
     /// Writes one event, or holds it back while the subscription is not announced or a feed is paused.

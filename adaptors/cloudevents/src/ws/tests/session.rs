@@ -116,11 +116,7 @@ fn mistakes_are_answered_with_a_code_and_the_connection_stays() {
             "not_implemented",
             501,
         ),
-        (
-            json!({"op": "subscribe", "id": 1, "sub": "s", "topic": "t", "filters": [{}]}),
-            "not_implemented",
-            501,
-        ),
+        (json!({"op": "subscribe", "id": 1, "sub": "s", "topic": "t", "filters": [{}]}), "bad_request", 400),
         (json!({"op": "unsubscribe", "id": 1, "sub": "none"}), "not_found", 404),
         (json!({"op": "ack", "id": 1, "sub": "none", "ackIds": ["a1"]}), "not_found", 404),
         (json!({"op": "ack", "id": 1, "sub": "none"}), "bad_request", 400),
