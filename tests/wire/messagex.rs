@@ -70,14 +70,124 @@ fn queue_commands() {
     assert_eq!(c.fails("QUEUE_DELETE", json!({"name": "q"})), "QUEUE_NOT_FOUND");
 }
 
+/// Declares `dead`, and a queue with these arguments whose dead letters go there.
+fn declare_with(c: &mut MessageX, mut arguments: Value) {
+    c.declare("dead");
+    arguments["deadLetterExchange"] = json!("");
+    arguments["deadLetterRoutingKey"] = json!("dead");
+    c.ok("QUEUE_DECLARE", json!({"name": "limited", "durable": true, "arguments": arguments}));
+    let info = c.ok("QUEUE_GET", json!({"name": "limited"}));
+    assert_eq!(info["arguments"], arguments, "they are shown as they were given");
+    let plain = json!({"name": "limited", "durable": true});
+    assert_eq!(c.fails("QUEUE_DECLARE", plain), "PRECONDITION_FAILED");
+}
+
+/// What stands in `dead`, with the reason of its death.
+fn corpse(c: &mut MessageX) -> (Value, Value) {
+    let message = c.get("dead").expect("dead");
+    c.ack(&message);
+    (message["body"].clone(), message["headers"]["x-death"][0]["reason"].clone())
+}
+
 #[test]
-fn an_argument_of_a_later_feature_says_that_it_is_not_implemented() {
+fn a_queue_bounds_its_messages_by_length_and_bytes() {
+    for (arguments, kept) in [(json!({"maxLength": 2}), 2), (json!({"maxLengthBytes": 3}), 3)] {
+        let gateway = Gateway::start();
+        let mut c = connect(&gateway);
+        declare_with(&mut c, arguments);
+        for n in 0..5 {
+            c.publish("limited", &json!(n));
+        }
+        assert_eq!(c.ok("QUEUE_GET", json!({"name": "limited"}))["messageCount"], kept);
+        assert_eq!(corpse(&mut c), (json!(0), json!("maxlen")));
+    }
+}
+
+#[test]
+fn a_queue_that_is_full_refuses_a_publish_when_it_says_so() {
+    for (overflow, dead) in [("reject-publish", 0), ("reject-publish-dlx", 1)] {
+        let gateway = Gateway::start();
+        let mut c = connect(&gateway);
+        declare_with(&mut c, json!({"maxLength": 1, "overflow": overflow}));
+        c.publish("limited", &json!(1));
+        assert_eq!(c.fails("PUBLISH", json!({"queueName": "limited", "body": 2})), "QUEUE_FULL");
+        assert_eq!(c.ok("QUEUE_GET", json!({"name": "limited"}))["messageCount"], 1);
+        assert_eq!(c.ok("QUEUE_GET", json!({"name": "dead"}))["messageCount"], dead, "{overflow}");
+    }
+}
+
+#[test]
+fn messages_expire_by_their_queue_and_unused_queues_go() {
     let gateway = Gateway::start();
     let mut c = connect(&gateway);
-    let declare = json!({"name": "later", "durable": true, "arguments": {"maxLength": 10}});
-    let failure = c.call("QUEUE_DECLARE", declare).expect_err("not yet");
+    declare_with(&mut c, json!({"messageTtl": 0, "expires": 60000}));
+    c.publish("limited", &json!("late"));
+    assert_eq!(corpse(&mut c), (json!("late"), json!("expired")));
+    c.ok("QUEUE_DECLARE", json!({"name": "short", "durable": true, "arguments": {"expires": 1}}));
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while c.call("QUEUE_GET", json!({"name": "short"})).is_ok() {
+        assert!(std::time::Instant::now() < until, "an unused queue stays");
+    }
+}
+
+#[test]
+fn a_queue_with_priorities_gives_the_highest_first() {
+    let gateway = Gateway::start();
+    let mut c = connect(&gateway);
+    declare_with(&mut c, json!({"maxPriority": 9}));
+    for priority in [1, 5, 9, 5] {
+        c.ok(
+            "PUBLISH",
+            json!({"queueName": "limited", "body": priority, "properties": {"priority": priority}}),
+        );
+    }
+    let bodies: Vec<Value> = (0..4).map(|_| c.get("limited").expect("a message")["body"].clone()).collect();
+    assert_eq!(bodies, [9, 5, 5, 1]);
+}
+
+#[test]
+fn a_single_active_consumer_gets_everything_until_it_goes() {
+    let gateway = Gateway::start();
+    let (mut a, mut b) = (connect(&gateway), connect(&gateway));
+    declare_with(&mut a, json!({"singleActiveConsumer": true}));
+    a.consume("limited", 10);
+    b.consume("limited", 10);
+    for n in 0..3 {
+        b.publish("limited", &json!(n));
+        assert_eq!(a.delivery()["body"], n);
+    }
+    drop(a);
+    let again = b.delivery();
+    assert_eq!((&again["body"], &again["redelivered"]), (&json!(0), &json!(true)));
+}
+
+#[test]
+fn a_message_dies_of_the_delivery_limit() {
+    let gateway = Gateway::start();
+    let mut c = connect(&gateway);
+    declare_with(&mut c, json!({"deliveryLimit": 1, "queueType": "quorum"}));
+    c.publish("limited", &json!("poison"));
+    for count in 1..=2 {
+        let message = c.get("limited").expect("a message");
+        assert_eq!(message["deliveryCount"], count);
+        c.ok("NACK", json!({"deliveryTag": message["deliveryTag"]}));
+    }
+    assert!(c.get("limited").is_none());
+    assert_eq!(corpse(&mut c), (json!("poison"), json!("delivery_limit")));
+    let transient = json!({"name": "t", "arguments": {"queueType": "quorum"}});
+    assert_eq!(c.fails("QUEUE_DECLARE", transient), "PRECONDITION_FAILED");
+}
+
+#[test]
+fn arguments_without_effect_are_taken_and_unknown_ones_are_named() {
+    let gateway = Gateway::start();
+    let mut c = connect(&gateway);
+    let hints = json!({"queueMode": "lazy", "queueVersion": 2, "deliver": "durable"});
+    c.ok("QUEUE_DECLARE", json!({"name": "q", "durable": true, "arguments": hints}));
+    let declare = json!({"name": "later", "durable": true, "arguments": {"maxAge": "1h"}});
+    let failure = c.call("QUEUE_DECLARE", declare).expect_err("not known");
     assert_eq!(failure.code, "NOT_IMPLEMENTED");
-    assert!(failure.message.contains("maxLength"), "{failure:?}");
+    assert!(failure.message.contains("maxAge"), "{failure:?}");
 }
 
 #[test]

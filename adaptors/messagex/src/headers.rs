@@ -73,7 +73,7 @@ pub(crate) fn put_value(buffer: &mut BytesMut, value: &HeaderValue<'_>) {
 
 /// Appends what is known of a message's deaths, in the words of AMQP.
 pub(crate) fn put_deaths(object: &mut Object<'_>, deaths: &[Death]) {
-    let Some(first) = deaths.last() else { return };
+    let Some(first) = Death::first(deaths) else { return };
     let buffer = object.name("x-death");
     for (index, death) in deaths.iter().enumerate() {
         buffer.put_u8(if index == 0 { b'[' } else { b',' });

@@ -78,6 +78,15 @@ pub struct Death {
     pub ttl_ms: Option<u64>,
 }
 
+impl Death {
+    /// The first death of a history that lists the newest first: one that happened again stands further in front than it
+    /// was.
+    #[must_use]
+    pub fn first(deaths: &[Self]) -> Option<&Self> {
+        deaths.iter().rev().min_by_key(|death| death.time_ms)
+    }
+}
+
 /// Why a message was dead-lettered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -6,6 +6,7 @@ mod consume;
 mod exchange;
 mod publish;
 mod queue;
+mod queue_arguments;
 mod session;
 mod settle;
 mod table;

@@ -7,7 +7,8 @@ use framegate_broker::{
     Request,
 };
 
-use super::arguments::{binding_arguments, queue_properties};
+use super::arguments::binding_arguments;
+use super::queue_arguments::{Flags, put_arguments as put_queue_arguments, queue_properties};
 use super::{Call, has_list_room};
 use crate::codec::{begin_success, put_success};
 use crate::conversation::{Conversation, Unexpected};
@@ -43,13 +44,18 @@ impl Conversation {
             Define::QueuePassive(name)
         } else {
             check_not_reserved("Queue", &name)?;
-            Define::Queue(QueueSpec {
-                name,
-                prefix: GENERATED,
+            let flags = Flags {
                 durable: payload.flag(Key::Durable),
                 exclusive: payload.flag(Key::Exclusive),
                 auto_delete: payload.flag(Key::AutoDelete),
-                properties: queue_properties(payload.raw(Key::Arguments))?,
+            };
+            Define::Queue(QueueSpec {
+                name,
+                prefix: GENERATED,
+                durable: flags.durable,
+                exclusive: flags.exclusive,
+                auto_delete: flags.auto_delete,
+                properties: queue_properties(payload.raw(Key::Arguments), flags)?,
             })
         };
         self.ask(call, Request::Define(define), Waiting::QueueDeclared);
@@ -210,21 +216,7 @@ pub(crate) fn put_queue(buffer: &mut BytesMut, queue: &QueueInfo) {
     object.number("messageCount", queue.ready);
     object.number("unackedCount", queue.unacked);
     object.number("consumerCount", queue.consumers);
-    let mut arguments = Object::begin(object.name("arguments"));
-    let properties = &queue.properties;
-    if let Some(exchange) = &properties.dead_letter_exchange {
-        arguments.text("deadLetterExchange", exchange);
-    }
-    if let Some(key) = &properties.dead_letter_key {
-        arguments.text("deadLetterRoutingKey", key);
-    }
-    if properties.deliver_durable {
-        arguments.text("deliver", "durable");
-    }
-    for (name, value) in properties.arguments.iter().take(16) {
-        arguments.text(name, value.get(..80).unwrap_or(value));
-    }
-    arguments.end();
+    put_queue_arguments(object.name("arguments"), &queue.properties);
     object.end();
 }
 
