@@ -172,6 +172,22 @@ fn a_filter_lets_pass_what_matches_and_a_bad_one_is_refused_with_its_place() {
 }
 
 #[test]
+fn a_look_at_a_stream_has_its_head_and_changes_nothing() {
+    let gateway = Gateway::start();
+    let look =
+        |query: &str| http::request(&gateway.address("http"), "HEAD", &format!("/v1/sse?{query}"), &[], b"");
+    let answer = look("topic=t");
+    assert_eq!((answer.status, answer.body.len()), (200, 0));
+    assert_eq!(answer.header("content-type"), Some("text/event-stream; charset=utf-8"));
+    assert_eq!(answer.header("cache-control"), Some("no-store, no-transform"));
+    let topics = http::request(&gateway.address("http"), "GET", "/admin/v1/topics", &[], b"");
+    assert_eq!((topics.status, topics.text().contains("\"t\"")), (200, false), "{}", topics.text());
+    assert_eq!((look("").status, look("topic=t&group=g").status), (400, 501));
+    let other = http::request(&gateway.address("http"), "PUT", "/v1/sse?topic=t", &[], b"");
+    assert_eq!((other.status, other.header("allow")), (405, Some("GET, HEAD, OPTIONS")));
+}
+
+#[test]
 fn a_queue_can_be_consumed_and_competes() {
     let gateway = Gateway::start();
     let mut c = MessageX::connect(&gateway.address("messagex"));

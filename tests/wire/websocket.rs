@@ -1,5 +1,8 @@
 //! WebSocket over a socket: both subprotocols, every op of the grammar, flow control, close codes.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+
 use harness::messagex::MessageX;
 use harness::websocket::Ws;
 use harness::{Gateway, Options, http};
@@ -235,4 +238,44 @@ fn tokens_come_in_the_subprotocol_list_the_query_or_hello_and_are_not_echoed() {
         }
     };
     assert_eq!(code, 4401);
+}
+
+#[test]
+fn refusals_before_the_upgrade_are_problem_documents() {
+    let gateway = Gateway::start();
+    let address = gateway.address("http");
+    let ask = |headers: &str| {
+        let mut socket = TcpStream::connect(&address).expect("connected");
+        let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nUpgrade: websocket\r\n";
+        let request = format!("GET /v1/ws HTTP/1.1\r\nHost: {address}\r\n{key}{headers}\r\n");
+        socket.write_all(request.as_bytes()).expect("written");
+        let mut lines = BufReader::new(socket);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(lines.read_line(&mut head).expect("read"), 0, "{head}");
+        }
+        head.make_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).expect("a length");
+        let mut body = vec![0; length.parse().expect("a number")];
+        lines.read_exact(&mut body).expect("read");
+        (head, serde_json::from_slice::<Value>(&body).expect("JSON"))
+    };
+    let cases = [
+        ("", 426, "upgrade_required"),
+        ("Connection: Upgrade\r\nSec-WebSocket-Version: 8\r\n", 426, "upgrade_required"),
+        ("Connection: keep-alive\r\nSec-WebSocket-Version: 13\r\n", 400, "bad_request"),
+        (
+            "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nOrigin: http://page.example\r\n",
+            403,
+            "origin_refused",
+        ),
+    ];
+    for (headers, status, code) in cases {
+        let (head, body) = ask(headers);
+        assert!(head.starts_with(&format!("http/1.1 {status} ")), "{head}");
+        assert!(head.contains("content-type: application/problem+json"), "{head}");
+        assert_eq!(head.contains("sec-websocket-version: 13"), status == 426, "{head}");
+        assert_eq!((&body["code"], &body["status"]), (&json!(code), &json!(status)));
+        assert_eq!(body["type"], format!("urn:framegate:error:{code}"));
+    }
 }

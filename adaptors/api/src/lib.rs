@@ -7,7 +7,7 @@
 //!   in an [`Outbound`]. No I/O either, so that it is tested by feeding it bytes (`testing`, `compliance`).
 //!
 //! Everything else is here: [`drive_stream`] and [`drive_websocket`] own sockets, limits, batching, backpressure, time and
-//! the end; [`websocket_router`] the upgrade; [`HttpContext`] and [`Client`] what HTTP routes need. Pieces that several
+//! the end; [`websocket_router`] the upgrade; [`HttpContext`] and [`Client`] what HTTP routes need, [`problem`] the shape of their errors. Pieces that several
 //! protocols share: [`next_packet`] (length-prefixed packets), [`Unacked`] and [`UnackedUuids`] (delivery tags).
 //!
 //! [`protocols`] and [`Adaptors::collect`] give what is linked in. Nothing in this crate names a protocol.
@@ -21,6 +21,7 @@ pub mod compliance;
 mod driver;
 mod framing;
 mod outbound;
+mod problem;
 mod registry;
 mod session;
 #[cfg(any(test, feature = "compliance"))]
@@ -36,6 +37,7 @@ pub use driver::{DriverDeps, DriverMetrics, drive_stream, drive_websocket};
 pub use framing::{FramingError, PREFIX_BYTES, Packet, next_packet, put_packet};
 pub use inventory;
 pub use outbound::{Chunk, Close, Outbound};
+pub use problem::problem;
 pub use registry::{
     AdaptorPlugin, Adaptors, CounterPlugin, DefaultListener, Mount, OpenWebSocket, ProtocolPlugin,
     RegistryError, Serve, WebSocketRequest, counters, protocols,

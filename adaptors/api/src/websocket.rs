@@ -13,7 +13,7 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{ConnectInfo, Query};
 use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, Uri, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use axum::routing::any;
 use framegate_broker::Name;
 
@@ -21,6 +21,7 @@ use crate::client::{HttpContext, credentials_of};
 use crate::driver::{
     DriverDeps, DriverMetrics, WEBSOCKET_READ_BYTES, WEBSOCKET_WRITE_BYTES, drive_websocket,
 };
+use crate::problem::problem;
 use crate::registry::{Mount, OpenWebSocket, Serve, WebSocketRequest};
 use crate::session::{Credentials, Secret, SessionContext};
 
@@ -75,12 +76,12 @@ impl Endpoint {
             Err(rejection) => return refuse_upgrade(headers, rejection),
         };
         if *self.context.stopping.borrow() {
-            return (StatusCode::SERVICE_UNAVAILABLE, "the broker is stopping\n").into_response();
+            return problem(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the broker is stopping");
         }
         let origin = headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default().to_owned());
         if !origin.as_deref().is_none_or(|origin| self.takes_origin(origin, uri, headers)) {
-            let hint = "this origin may not connect; add it to \"cors_origins\" in the configuration\n";
-            return (StatusCode::FORBIDDEN, hint).into_response();
+            let hint = "this origin may not connect; add it to \"cors_origins\" in the configuration";
+            return problem(StatusCode::FORBIDDEN, "origin_refused", hint);
         }
         let offered: Vec<&HeaderValue> = upgrade.requested_protocols().collect();
         let subprotocol = self.subprotocols.iter().copied().find(|s| offered.iter().any(|o| *o == *s));
@@ -93,7 +94,7 @@ impl Endpoint {
         let context = self.session_context(extensions);
         let session = match (self.open)(&context, &request) {
             Ok(session) => session,
-            Err(reason) => return (StatusCode::BAD_REQUEST, format!("{reason}\n")).into_response(),
+            Err(reason) => return problem(StatusCode::BAD_REQUEST, "bad_request", &reason),
         };
         if let Some(subprotocol) = subprotocol {
             upgrade.set_selected_protocol(HeaderValue::from_static(subprotocol));
@@ -167,10 +168,14 @@ fn credentials(headers: &HeaderMap, bearer: Option<&str>, query: &[(String, Stri
 fn refuse_upgrade(headers: &HeaderMap, rejection: WebSocketUpgradeRejection) -> Response {
     let version = headers.get(header::SEC_WEBSOCKET_VERSION);
     if version.is_some_and(|version| version == "13") {
-        return rejection.into_response();
+        return problem(rejection.status(), "bad_request", &rejection.body_text());
     }
-    let needed = [(header::SEC_WEBSOCKET_VERSION, "13"), (header::UPGRADE, "websocket")];
-    (StatusCode::UPGRADE_REQUIRED, needed, "this is a WebSocket endpoint, version 13\n").into_response()
+    let detail = "this is a WebSocket endpoint, version 13";
+    let mut response = problem(StatusCode::UPGRADE_REQUIRED, "upgrade_required", detail);
+    for (name, value) in [(header::SEC_WEBSOCKET_VERSION, "13"), (header::UPGRADE, "websocket")] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
 }
 
 #[cfg(test)]

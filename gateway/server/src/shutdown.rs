@@ -1,7 +1,7 @@
 //! The stop: signals, the words to everybody, the grace period, the cut, the last sync.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -134,13 +134,16 @@ pub(crate) async fn told(signal: &mut watch::Receiver<bool>) {
 
 /// `work` until it ends or the signal is given: None. Work that wakes often does not look at the signal each time, only
 /// when it has changed or when the task that waits is another one.
-pub(crate) async fn unless_told<F: Future>(signal: &mut watch::Receiver<bool>, work: F) -> Option<F::Output> {
+pub(crate) async fn unless_told<F: Future + Unpin>(
+    signal: &mut watch::Receiver<bool>,
+    mut work: F,
+) -> Option<F::Output> {
     let changes = signal.clone();
     // Not within the task's turn: one that has used it up is told to come back, but nobody would listen to the signal.
-    let (mut work, mut told) = (pin!(work), pin!(unconstrained(told(signal))));
+    let mut told = pin!(unconstrained(told(signal)));
     let mut waits: Option<Waker> = None;
     poll_fn(|context| {
-        if let Poll::Ready(output) = work.as_mut().poll(context) {
+        if let Poll::Ready(output) = Pin::new(&mut work).poll(context) {
             return Poll::Ready(Some(output));
         }
         let known = waits.as_ref().is_some_and(|waker| waker.will_wake(context.waker()));
@@ -182,14 +185,14 @@ mod tests {
     #[tokio::test]
     async fn work_that_wakes_often_ends_by_itself_or_by_the_signal() {
         let (give, mut signal) = watch::channel(false);
-        let busy = async {
+        let busy = Box::pin(async {
             for _ in 0..100 {
                 tokio::task::yield_now().await;
             }
             7
-        };
+        });
         assert_eq!(unless_told(&mut signal, busy).await, Some(7));
-        let endless = async {
+        let endless = Box::pin(async {
             let mut give = Some(give);
             for turn in 0.. {
                 tokio::task::yield_now().await;
@@ -197,7 +200,7 @@ mod tests {
                     give.take().expect("once").send_replace(true);
                 }
             }
-        };
+        });
         assert_eq!(unless_told(&mut signal, endless).await, None);
     }
 
@@ -205,7 +208,7 @@ mod tests {
     async fn work_that_uses_up_the_turn_of_its_task_does_not_make_it_deaf() {
         let (give, mut signal) = watch::channel(false);
         let (begun, begins) = oneshot::channel();
-        let greedy = async move {
+        let greedy = Box::pin(async move {
             poll_fn(|context| {
                 while has_budget_remaining() {
                     assert!(pin!(consume_budget()).poll(context).is_ready());
@@ -215,7 +218,7 @@ mod tests {
             .await;
             begun.send(()).expect("somebody waits");
             std::future::pending::<()>().await;
-        };
+        });
         let work = tokio::spawn(async move { unless_told(&mut signal, greedy).await });
         begins.await.expect("begun");
         give.send_replace(true);

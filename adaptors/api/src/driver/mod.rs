@@ -48,28 +48,44 @@ pub(crate) use self::limits::{WEBSOCKET_READ_BYTES, WEBSOCKET_WRITE_BYTES};
 pub use self::metrics::DriverMetrics;
 
 /// Drives a byte stream to its end. Run it as a task of its own; to cut the connection, drop or abort it.
-pub async fn drive_stream<S>(stream: S, session: Box<dyn Session>, deps: DriverDeps)
+pub fn drive_stream<S>(
+    stream: S,
+    session: Box<dyn Session>,
+    deps: DriverDeps,
+) -> impl Future<Output = ()> + Send
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    drive_broker(StreamWire::new(stream), session, deps).await;
+    drive_broker(StreamWire::new(stream), session, deps)
 }
 
 /// Drives a WebSocket to its end, as `drive_stream` does a socket. Sizes of messages and buffers are set where the socket is
 /// upgraded; see `websocket_router`.
-pub async fn drive_websocket(socket: WebSocket, session: Box<dyn Session>, deps: DriverDeps) {
+pub fn drive_websocket(
+    socket: WebSocket,
+    session: Box<dyn Session>,
+    deps: DriverDeps,
+) -> impl Future<Output = ()> + Send {
     let format = session.message_format();
-    drive_broker(WebSocketWire::new(socket, format), session, deps).await;
+    drive_broker(WebSocketWire::new(socket, format), session, deps)
 }
 
-async fn drive_broker(wire: impl Wire, session: Box<dyn Session>, deps: DriverDeps) {
+/// Not an `async fn`, and the connection in a box: a future keeps room for whatever was moved through it.
+fn drive_broker<W: Wire>(
+    wire: W,
+    session: Box<dyn Session>,
+    deps: DriverDeps,
+) -> impl Future<Output = ()> + Send + use<W> {
     let DriverDeps { broker, authenticator, context, stop, metrics } = deps;
-    let _open = metrics.open();
     let port = BrokerPort { broker, authenticator, anonymous: context.anonymous };
-    drive(Connection::new(session, wire, port, &context, stop, metrics.clone()), &metrics).await;
+    let connection = Box::new(Connection::new(session, wire, port, &context, stop, metrics.clone()));
+    async move {
+        let _open = metrics.open();
+        drive(connection, &metrics).await;
+    }
 }
 
-async fn drive<P: Port, W: Wire>(mut connection: Connection<P, W>, metrics: &DriverMetrics)
+async fn drive<P: Port, W: Wire>(mut connection: Box<Connection<P, W>>, metrics: &DriverMetrics)
 where
     P::Feed: 'static,
 {

@@ -33,6 +33,9 @@ struct Context {
 
 type Shared = State<Arc<Context>>;
 
+/// What the stream's route takes.
+const SSE_METHODS: &str = "GET, HEAD, OPTIONS";
+
 /// The routes of this protocol under `/v1`.
 pub(crate) fn router(http: &HttpContext) -> Router {
     let mut settings = Settings::of(&http.settings);
@@ -97,7 +100,7 @@ async fn publish_route(context: &Context, request: HttpRequest, topic: Option<St
 async fn sse(State(context): Shared, request: HttpRequest) -> Response<Body> {
     let headers = request.headers().clone();
     let answer = match *request.method() {
-        Method::OPTIONS => options("GET, OPTIONS", &headers, &context.settings),
+        Method::OPTIONS => options(SSE_METHODS, &headers, &context.settings),
         Method::GET => {
             let query = Query::parse(request.uri().query());
             match stream(&context, &headers, &query).await {
@@ -106,7 +109,10 @@ async fn sse(State(context): Shared, request: HttpRequest) -> Response<Body> {
                 Err(problem) => problem.response(),
             }
         }
-        _ => not_allowed("GET, OPTIONS"),
+        Method::HEAD => head_of_stream(&context, &headers, &Query::parse(request.uri().query()))
+            .await
+            .unwrap_or_else(|p| p.response()),
+        _ => not_allowed(SSE_METHODS),
     };
     finish(&context, &headers, answer)
 }
@@ -212,6 +218,17 @@ async fn atomic(client: &Client, mut publishes: Vec<Publish>) -> Result<Publishe
     }
 }
 
+/// What `GET` would answer, without a subscription: a look must not create a topic or lease a message.
+async fn head_of_stream(
+    context: &Context,
+    headers: &HeaderMap,
+    query: &Query,
+) -> Result<Response<Body>, Problem> {
+    client(context, headers, query).await?;
+    Ask::read(headers, query)?;
+    Ok(response(Body::empty(), None))
+}
+
 async fn stream(context: &Context, headers: &HeaderMap, query: &Query) -> Result<Response<Body>, Problem> {
     let client = client(context, headers, query).await?;
     let ask = Ask::read(headers, query)?;
@@ -227,14 +244,14 @@ async fn stream(context: &Context, headers: &HeaderMap, query: &Query) -> Result
             let opening = ask.opening(settings, start);
             let options = BodyOptions { opening, format, headers, heartbeat, lifetime, stopping };
             let feed = Filtered::new(subscription, ask.filters.clone(), Arc::clone(&context.headers));
-            Ok(response(Body::new(SseBody::new(feed, options)), word))
+            Ok(response(Body::new(SseBody::new(feed, options)), Some(word)))
         }
         Source::Queue(queue) => {
             let line = client.connect(&format!("cloudevents sse queue {queue}"))?;
             let opening = ask.opening(settings, None);
             let options = QueueOptions { opening, format, headers, heartbeat, lifetime, stopping };
             let stream = QueueStream::start(line, queue.clone(), options).await?;
-            Ok(response(Body::from_stream(stream.into_stream()), "exact"))
+            Ok(response(Body::from_stream(stream.into_stream()), Some("exact")))
         }
     }
 }
@@ -351,10 +368,10 @@ mod tests {
 
     #[test]
     fn other_methods_are_told_what_is_allowed() {
-        let answer = not_allowed("GET, OPTIONS");
+        let answer = not_allowed(SSE_METHODS);
         assert_eq!(
             (answer.status().as_u16(), &answer.headers()["allow"]),
-            (405, &HeaderValue::from_static("GET, OPTIONS"))
+            (405, &HeaderValue::from_static("GET, HEAD, OPTIONS"))
         );
     }
 }

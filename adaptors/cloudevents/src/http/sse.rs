@@ -126,8 +126,8 @@ impl Source {
     }
 }
 
-/// The answer that carries a stream.
-pub(crate) fn response(body: Body, resume: &'static str) -> Response<Body> {
+/// The answer that carries a stream. `resume`: how it goes on, when that is known.
+pub(crate) fn response(body: Body, resume: Option<&'static str>) -> Response<Body> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     let mut set =
@@ -135,7 +135,9 @@ pub(crate) fn response(body: Body, resume: &'static str) -> Response<Body> {
     set(header::CONTENT_TYPE, "text/event-stream; charset=utf-8");
     set(header::CACHE_CONTROL, "no-store, no-transform");
     set(HeaderName::from_static("x-accel-buffering"), "no");
-    set(HeaderName::from_static("x-framegate-resume"), resume);
+    if let Some(resume) = resume {
+        set(HeaderName::from_static("x-framegate-resume"), resume);
+    }
     response
 }
 
@@ -147,7 +149,7 @@ pub(crate) fn refused_in_band(problem: &Problem) -> Response<Body> {
         "error": problem.code, "status": problem.status, "retryable": problem.retryable(), "detail": problem.detail,
     });
     put_control(&mut out, None, &error);
-    let mut response = response(Body::from(out), "gap");
+    let mut response = response(Body::from(out), Some("gap"));
     *response.status_mut() = StatusCode::OK;
     response
 }
@@ -213,7 +215,7 @@ mod tests {
 
     #[test]
     fn head_keeps_proxies_and_compressors_away() {
-        let answer = response(Body::empty(), "exact");
+        let answer = response(Body::empty(), Some("exact"));
         assert_eq!(answer.headers()["content-type"], "text/event-stream; charset=utf-8");
         assert_eq!(answer.headers()["cache-control"], "no-store, no-transform");
         assert_eq!(answer.headers()["x-accel-buffering"], "no");

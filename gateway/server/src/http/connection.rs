@@ -34,7 +34,9 @@ const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Serves the connections of one listener. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Server {
+pub(crate) struct Server(Arc<Shared>);
+
+struct Shared {
     name: &'static str,
     router: Router,
     http1: http1::Builder,
@@ -67,44 +69,49 @@ impl Server {
             .keep_alive_timeout(HTTP2_PING_TIMEOUT)
             .max_concurrent_streams(HTTP2_STREAMS_MAX)
             .max_header_list_size(u32::try_from(section.head_bytes_max).unwrap_or(u32::MAX));
-        Self { name, router, http1, http2, opening_timeout, stopping }
+        Self(Arc::new(Shared { name, router, http1, http2, opening_timeout, stopping }))
     }
 
     /// Serves one connection until it ends or the server stops and it is idle.
     pub(crate) async fn serve(self, stream: HeldStream, peer: SocketAddr) {
-        let name = self.name;
-        if let Err(error) = self.run(stream, peer).await {
-            tracing::debug!("{name}: {peer}: {error}");
+        // Boxed: what an HTTP server needs is gone when a stream outlives it.
+        let ended = match Box::pin(self.0.run(stream, peer)).await {
+            Ok(Some(events)) => events.run().await.map_err(BoxError::from),
+            Ok(None) => return,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ended {
+            tracing::debug!("{}: {peer}: {error}", self.0.name);
         }
     }
+}
 
-    async fn run(mut self, stream: HeldStream, peer: SocketAddr) -> Result<(), BoxError> {
-        let slot = stream.slot();
-        let opened = tokio::time::timeout(self.opening_timeout, open(stream));
-        let Some(opened) = unless_told(&mut self.stopping, opened).await else { return Ok(()) };
-        let (stream, version) = opened??;
-        // Boxed: the buffers of a server are gone when a stream outlives it.
-        match version {
-            Version::Http2 => Box::pin(self.http2(stream, slot, peer)).await?,
-            Version::Http1 => {
-                if let Some(events) = Box::pin(self.http1(stream, slot, peer)).await? {
-                    events.run().await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
+impl Shared {
     /// Serves until the connection ends, or an event stream takes it over.
+    async fn run(
+        &self,
+        stream: HeldStream,
+        peer: SocketAddr,
+    ) -> Result<Option<EventStream<HeldStream>>, BoxError> {
+        let slot = stream.slot();
+        let opened = pin!(tokio::time::timeout(self.opening_timeout, open(stream)));
+        let Some(opened) = unless_told(&mut self.stopping.clone(), opened).await else { return Ok(None) };
+        let (stream, version) = opened??;
+        match version {
+            Version::Http1 => Ok(self.http1(stream, slot, peer).await?),
+            Version::Http2 => Ok(self.http2(stream, slot, peer).await.map(|()| None)?),
+        }
+    }
+
     async fn http1(
-        self,
+        &self,
         stream: HttpStream,
         slot: StreamSlot,
         peer: SocketAddr,
     ) -> hyper::Result<Option<EventStream<HeldStream>>> {
         let unflushed = stream.unflushed();
         let handover = Handover::default();
-        let (router, to_stream) = (self.router, handover.clone());
+        let (router, to_stream) = (self.router.clone(), handover.clone());
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let streams = request.version() == HttpVersion::HTTP_11 && request.method() == Method::GET;
             let to_stream = streams.then(|| to_stream.clone());
@@ -119,15 +126,15 @@ impl Server {
             }
         });
         let mut connection = self.http1.serve_connection(TokioIo::new(stream), service).with_upgrades();
-        let mut stopping = self.stopping;
+        let mut stopping = self.stopping.clone();
         let mut told_it = false;
         let response = loop {
-            let step = poll_fn(|context| match Pin::new(&mut connection).poll(context) {
+            let step = pin!(poll_fn(|context| match Pin::new(&mut connection).poll(context) {
                 Poll::Ready(ended) => Poll::Ready(ended.map(|()| None)),
                 // an earlier answer leaves first
                 Poll::Pending if unflushed.get() => Poll::Pending,
                 Poll::Pending => handover.take().map_or(Poll::Pending, |given| Poll::Ready(Ok(Some(given)))),
-            });
+            }));
             if told_it {
                 break step.await?;
             }
@@ -143,13 +150,13 @@ impl Server {
         Ok(response.zip(socket).map(|(response, socket)| EventStream::new(socket, response)))
     }
 
-    async fn http2(self, stream: HttpStream, slot: StreamSlot, peer: SocketAddr) -> hyper::Result<()> {
-        let router = self.router;
+    async fn http2(&self, stream: HttpStream, slot: StreamSlot, peer: SocketAddr) -> hyper::Result<()> {
+        let router = self.router.clone();
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             router.clone().oneshot(prepared(request, peer, &slot))
         });
         let mut connection = pin!(self.http2.serve_connection(TokioIo::new(stream), service));
-        let mut stopping = self.stopping;
+        let mut stopping = self.stopping.clone();
         tokio::select! {
             served = connection.as_mut() => return served,
             () = told(&mut stopping) => connection.as_mut().graceful_shutdown(),

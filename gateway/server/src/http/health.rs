@@ -8,10 +8,10 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use framegate_adaptor_api::problem;
 use framegate_storage::StoreError;
 use tokio::sync::watch;
 
-use super::problem::problem;
 use crate::metrics::{CONTENT_TYPE, Metrics};
 
 /// What the probes look at. Cheap to clone.

@@ -6,7 +6,6 @@ mod event_stream;
 mod health;
 mod opening;
 mod policy;
-mod problem;
 mod routes;
 
 pub(crate) use connection::Server;

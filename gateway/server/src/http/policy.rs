@@ -15,6 +15,7 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
+use framegate_adaptor_api::problem;
 use http_body_util::Limited;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -23,7 +24,6 @@ use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::load_shed::error::Overloaded;
 
 use super::event_stream::is_event_stream;
-use super::problem::problem;
 use crate::config::HttpSection;
 use crate::listeners::{ListenerStats, StreamSlot};
 

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use framegate_adaptor_api::{HttpContext, Serve, websocket_router};
+use framegate_adaptor_api::{HttpContext, Serve, problem, websocket_router};
 use framegate_broker::Name;
 
 use super::health::{self, Health};
 use super::policy;
-use super::problem::problem;
 use crate::config::HttpSection;
 use crate::exit::Ending;
 use crate::listeners::{HTTP, HttpMount, ListenerStats};

@@ -66,7 +66,7 @@ where
                     tracing::debug!("{}: {peer} is gone already: {error}", accepting.stats.name());
                     continue;
                 }
-                let connection = serve(HeldStream::new(stream, held), peer);
+                let connection = Box::pin(serve(HeldStream::new(stream, held), peer));
                 let mut cut = accepting.cut.clone();
                 tokio::spawn(async move { unless_told(&mut cut, connection).await });
             }

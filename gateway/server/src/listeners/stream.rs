@@ -35,7 +35,7 @@ impl StreamServer {
     }
 
     /// Serves one connection to its end.
-    pub(crate) async fn serve(self, stream: HeldStream, peer: SocketAddr) {
+    pub(crate) fn serve(self, stream: HeldStream, peer: SocketAddr) -> impl Future<Output = ()> + Send {
         let from = self.context;
         let context = SessionContext {
             peer,
@@ -56,6 +56,6 @@ impl StreamServer {
             stop: from.stopping,
             metrics: Arc::clone(self.stats.driver()),
         };
-        drive_stream(stream, session, deps).await;
+        drive_stream(stream, session, deps)
     }
 }

@@ -64,7 +64,7 @@ impl Rig {
         let (port, context, counted) = (broker.clone(), context(&budget), Arc::clone(&metrics));
         let connection = Connection::new(Box::new(session), wire, port, &context, stopped, counted);
         let counted = Arc::clone(&metrics);
-        let task = tokio::spawn(async move { drive(connection, &counted).await });
+        let task = tokio::spawn(async move { drive(Box::new(connection), &counted).await });
         Self { client, broker, budget, stop, metrics, task }
     }
 

@@ -72,7 +72,7 @@ fn pair(format: MessageFormat) -> Pair {
     let context = context(&UnfinishedBudget::default());
     let session = Box::<FakeSession>::default();
     let connection = Connection::new(session, wire, broker.clone(), &context, stopped, Arc::default());
-    let task = tokio::spawn(async move { drive(connection, &Default::default()).await });
+    let task = tokio::spawn(async move { drive(Box::new(connection), &Default::default()).await });
     Pair { send, receive, broker, task, _stop: stop }
 }
 
@@ -200,7 +200,7 @@ pub(super) async fn serve_broker(broker: FakeBroker) -> String {
             let context = context(&UnfinishedBudget::default());
             let session = Box::<FakeSession>::default();
             let connection = Connection::new(session, wire, broker, &context, stopped, Arc::default());
-            drive(connection, &Default::default()).await;
+            drive(Box::new(connection), &Default::default()).await;
         })
     };
     let router = axum::Router::new().route("/ws", axum::routing::any(handler));

@@ -136,7 +136,7 @@ async fn large_message_is_parsed_twice_however_it_arrives() {
     let metrics = Arc::default();
     let wire = StreamWire::new(server);
     let connection = Connection::new(session, wire, broker, &context(&budget), stopped, metrics);
-    let task = tokio::spawn(async move { drive(connection, &Default::default()).await });
+    let task = tokio::spawn(async move { drive(Box::new(connection), &Default::default()).await });
     client.write_all(&vec![7; 1 << 20]).await.unwrap();
     drop(client);
     task.await.unwrap();

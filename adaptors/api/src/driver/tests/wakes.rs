@@ -106,7 +106,7 @@ impl Rig {
         let context = context(&UnfinishedBudget::default());
         let session = Box::<FakeSession>::default();
         let connection = Connection::new(session, wire, broker.clone(), &context, stopped, Arc::default());
-        let task = tokio::spawn(async move { drive(connection, &Default::default()).await });
+        let task = tokio::spawn(async move { drive(Box::new(connection), &Default::default()).await });
         Self { socket, receive, broker, stop, _task: task }
     }
 

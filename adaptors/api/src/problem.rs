@@ -1,4 +1,4 @@
-//! Errors in the shape of RFC 9457 (`application/problem+json`).
+//! Errors of HTTP in the shape of RFC 9457 (`application/problem+json`), for whatever answers before a protocol does.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -7,8 +7,9 @@ use serde_json::json;
 /// Seconds after which a refused client may try again.
 const RETRY_AFTER_SECONDS: &str = "1";
 
-/// A response that says what is wrong. `code` is stable; `detail` is for people.
-pub(crate) fn problem(status: StatusCode, code: &str, detail: &str) -> Response {
+/// A response that says what is wrong. `code` is stable, lower case with underscores; `detail` is for people.
+#[must_use]
+pub fn problem(status: StatusCode, code: &str, detail: &str) -> Response {
     let retryable = matches!(status.as_u16(), 429 | 503 | 504);
     let body = json!({
         "type": format!("urn:framegate:error:{code}"),
