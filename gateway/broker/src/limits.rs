@@ -68,6 +68,12 @@ pub struct Limits {
     pub topic_idle_ms: u64,
     /// Largest message in frame bytes.
     pub message_bytes_max: usize,
+    /// Record bytes of log after which a snapshot is written.
+    pub snapshot_log_bytes: u64,
+    /// Time after a change, in ms, within which a snapshot is written; 0: only by length of the log.
+    pub snapshot_every_ms: u64,
+    /// How long an orderly stop waits for room on a full disk, in ms.
+    pub stop_full_ms: u64,
 }
 
 impl Default for Limits {
@@ -88,6 +94,9 @@ impl Default for Limits {
             topic_bytes_max: 1024 * 1024 * 1024,
             topic_idle_ms: 3600 * 1000,
             message_bytes_max: 65 * 1024 * 1024,
+            snapshot_log_bytes: 256 * 1024 * 1024,
+            snapshot_every_ms: 5 * 60 * 1000,
+            stop_full_ms: 5000,
         }
     }
 }

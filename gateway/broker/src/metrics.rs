@@ -48,6 +48,24 @@ metrics! {
     cache_bytes,
     /// Bodies read back from storage.
     bodies_loaded,
+    /// Snapshots written.
+    snapshots,
+    /// Snapshots that could not be written.
+    snapshot_failures,
+    /// Messages and events in the newest snapshot (gauge).
+    snapshot_entries,
+    /// When the newest snapshot was written, ms since the Unix epoch; 0: not since the start (gauge).
+    snapshot_time_ms,
+    /// How long the newest snapshot kept the fold from its work, in microseconds (gauge).
+    snapshot_freeze_us,
+    /// Body bytes that live in the log, as of the newest snapshot (gauge).
+    live_bytes,
+    /// Pieces of the log that were found to hold nothing; one is counted until it is gone.
+    extents_released,
+    /// Bodies that were written again to empty a piece of the log.
+    survivors,
+    /// Bytes of them.
+    survivor_bytes,
     /// Pauses of consumers because their connection's window was used up.
     paused_busy,
     /// Pauses of queues because the next body was not in memory.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use framegate_adaptor_api::UnfinishedBudget;
 use framegate_broker::Broker;
@@ -22,7 +22,14 @@ use crate::listeners::ListenerStats;
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Counters of the broker that go up and down.
-const BROKER_GAUGES: [&str; 2] = ["admission_bytes", "cache_bytes"];
+const BROKER_GAUGES: [&str; 6] = [
+    "admission_bytes",
+    "cache_bytes",
+    "snapshot_entries",
+    "snapshot_time_ms",
+    "snapshot_freeze_us",
+    "live_bytes",
+];
 
 /// Clock ticks a second in `/proc/self/stat`; fixed by the kernel's interface on every platform we run on.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -79,6 +86,11 @@ impl fmt::Debug for ServerCollector {
 impl Collector for ServerCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for (name, value) in self.broker.metrics().snapshot() {
+            if name == "snapshot_time_ms" && value > 0 {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+                let age = (now - value as f64 / 1000.0).max(0.0);
+                gauge(&mut encoder, "snapshot_age_seconds", "Age of the newest snapshot of this start", age)?;
+            }
             let help = format!("Broker: {}", name.replace('_', " "));
             if BROKER_GAUGES.contains(&name) {
                 gauge(&mut encoder, name, &help, value)?;

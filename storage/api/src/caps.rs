@@ -1,5 +1,7 @@
 //! What a backend can do and how full it is.
 
+use crate::ids::Pos;
+
 /// Fixed properties of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caps {
@@ -11,6 +13,17 @@ pub struct Caps {
     pub shared: bool,
     /// Whether a synced block survives a process kill.
     pub durable: bool,
+}
+
+/// A piece of a log whose space is given back as a whole: the blocks whose position lies in `first..end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Position at which it begins.
+    pub first: Pos,
+    /// Position at which the next one may begin.
+    pub end: Pos,
+    /// Bytes that come back when it goes.
+    pub bytes: u64,
 }
 
 /// Space a shard takes.

@@ -16,7 +16,7 @@ mod wire;
 pub mod conformance;
 
 pub use block::{Block, BlockFlags, BodyRef, StoredBlock};
-pub use caps::{Caps, Usage};
+pub use caps::{Caps, Extent, Usage};
 pub use error::{Resource, StoreError};
 pub use ids::{Epoch, Generation, Lsn, Pos, ShardId};
 pub use store::{Claim, Report, ReportFn, ShardStore, Snapshot};

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::block::{Block, BodyRef, StoredBlock};
-use crate::caps::{Caps, Usage};
+use crate::caps::{Caps, Extent, Usage};
 use crate::error::StoreError;
 use crate::ids::{Epoch, Generation, Lsn, Pos, ShardId};
 
@@ -82,6 +82,18 @@ pub trait ShardStore: Send + Sync + 'static {
 
     /// Hint that these blocks hold nothing live and lie below the older snapshot. Lazy, idempotent.
     fn release(&self, claim: &Claim, dead: &[Pos]) -> Result<(), StoreError>;
+
+    /// Pieces of the log whose space comes back as a whole, oldest first; the one that is being written is not among
+    /// them. A backend that has none gives space back block by block only. Does not wait for the disk.
+    fn extents(&self, _shard: ShardId) -> Vec<Extent> {
+        Vec::new()
+    }
+
+    /// Hint that no block of `extent` holds anything live. It goes once it lies below the older snapshot. Lazy,
+    /// idempotent.
+    fn release_extent(&self, _claim: &Claim, _extent: &Extent) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Promise that nothing below `before` will be read again. Monotonic, idempotent.
     fn trim(&self, claim: &Claim, before: Pos) -> Result<(), StoreError>;

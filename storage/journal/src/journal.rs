@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use bytes::Bytes;
 use framegate_storage::{
-    Block, BodyRef, Caps, Claim, Epoch, Generation, Lsn, Pos, ReportFn, ShardId, ShardStore, Snapshot,
-    StoreError, StoredBlock, Usage,
+    Block, BodyRef, Caps, Claim, Epoch, Extent, Generation, Lsn, Pos, ReportFn, ShardId, ShardStore,
+    Snapshot, StoreError, StoredBlock, Usage,
 };
 
 use crate::claim::Owner;
@@ -19,7 +19,7 @@ use crate::metrics::JournalMetrics;
 use crate::names;
 use crate::options::Options;
 use crate::read::{next_pos, read};
-use crate::segments::{Segments, corrupt, lock};
+use crate::segments::{Segment, Segments, corrupt, lock};
 use crate::shared::Shared;
 use crate::snapshots::Snapshots;
 use crate::state::{State, Stop};
@@ -195,6 +195,26 @@ impl ShardStore for Journal {
     fn release(&self, claim: &Claim, dead: &[Pos]) -> Result<(), StoreError> {
         lock(&self.shared.state).check(claim, &self.shared.options)?;
         self.shared.maintenance.release(dead);
+        Ok(())
+    }
+
+    fn extents(&self, _shard: ShardId) -> Vec<Extent> {
+        let all = self.shared.segments.all();
+        let closed = all.iter().take(all.len().saturating_sub(1));
+        let extent = |segment: &Arc<Segment>| Extent {
+            first: names::pack(segment.number, 0),
+            end: names::pack(segment.number + 1, 0),
+            bytes: segment.size.load(Ordering::Acquire),
+        };
+        closed.map(extent).collect()
+    }
+
+    fn release_extent(&self, claim: &Claim, extent: &Extent) -> Result<(), StoreError> {
+        lock(&self.shared.state).check(claim, &self.shared.options)?;
+        if let Some(segment) = self.shared.segments.get(names::unpack(extent.first).0) {
+            segment.empty.store(true, Ordering::Release);
+            self.shared.maintenance.reclaim();
+        }
         Ok(())
     }
 

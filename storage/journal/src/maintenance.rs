@@ -197,6 +197,9 @@ impl Upkeep {
 
     /// Whether every block of the segment was released.
     fn is_dead(&self, segment: &Segment) -> io::Result<bool> {
+        if segment.empty.load(Ordering::Acquire) {
+            return Ok(true);
+        }
         let dead = lock(&segment.dead).len() as u64;
         if dead == 0 {
             return Ok(false);

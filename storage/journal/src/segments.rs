@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use framegate_storage::{Epoch, Lsn, Pos, ShardId, StoreError};
@@ -37,6 +37,8 @@ pub(crate) struct Segment {
     blocks: AtomicU32,
     /// Offsets of blocks that were released.
     pub(crate) dead: Mutex<HashSet<u32>>,
+    /// Nothing in it lives.
+    pub(crate) empty: AtomicBool,
 }
 
 impl Segment {
@@ -51,6 +53,7 @@ impl Segment {
             end: AtomicU64::new(UNKNOWN),
             blocks: AtomicU32::new(u32::MAX),
             dead: Mutex::default(),
+            empty: AtomicBool::new(false),
         }
     }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use bytes::{Bytes, BytesMut};
 use framegate_storage::{
-    Block, BlockFlags, Claim, Epoch, Generation, Lsn, Pos, Report, Resource, ShardId, StoreError,
+    Block, BlockFlags, Claim, Epoch, Extent, Generation, Lsn, Pos, Report, Resource, ShardId, StoreError,
 };
 
 use crate::options::MemoryOptions;
@@ -17,6 +17,8 @@ use crate::snapshots::Snapshots;
 /// Positions advance by the record bytes plus this, so that nobody can take them for a block count.
 pub(crate) const HEADER: u64 = 52;
 const FIRST_POS: u64 = 64;
+/// Positions of one extent.
+const EXTENT: u64 = 1 << 20;
 
 pub(crate) struct Entry {
     pub(crate) epoch: Epoch,
@@ -225,6 +227,33 @@ impl State {
         let Some(limit) = self.snapshots.older_replay_from() else { return };
         for pos in dead.iter().filter(|pos| **pos < limit && pos.0 < self.written) {
             self.entries.remove(&pos.0);
+        }
+    }
+
+    /// Closed ranges of positions that hold something.
+    pub(crate) fn extents(&self) -> Vec<Extent> {
+        let mut extents = Vec::new();
+        let mut at = 0;
+        while let Some((pos, _)) = self.entries.range(at..).next() {
+            let first = pos / EXTENT * EXTENT;
+            let end = first + EXTENT;
+            if end > self.written {
+                break;
+            }
+            let bytes = self.entries.range(first..end).map(|(_, entry)| HEADER + entry.records.len() as u64);
+            extents.push(Extent { first: Pos(first), end: Pos(end), bytes: bytes.sum() });
+            at = end;
+        }
+        extents
+    }
+
+    pub(crate) fn release_extent(&mut self, extent: &Extent) {
+        let Some(limit) = self.snapshots.older_replay_from() else { return };
+        let end = extent.end.min(limit).0.min(self.written);
+        let dead: Vec<u64> =
+            self.entries.range(extent.first.0..end.max(extent.first.0)).map(|e| *e.0).collect();
+        for pos in dead {
+            self.entries.remove(&pos);
         }
     }
 

@@ -9,8 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use bytes::Bytes;
 use framegate_storage::{
-    Block, BodyRef, Caps, Claim, Generation, Lsn, Pos, Report, ReportFn, Resource, ShardId, ShardStore,
-    Snapshot, StoreError, StoredBlock, Usage,
+    Block, BodyRef, Caps, Claim, Extent, Generation, Lsn, Pos, Report, ReportFn, Resource, ShardId,
+    ShardStore, Snapshot, StoreError, StoredBlock, Usage,
 };
 
 use crate::options::MemoryOptions;
@@ -171,6 +171,17 @@ impl ShardStore for MemoryStore {
         let mut state = lock(&self.shared.state);
         state.check(claim)?;
         state.release(dead);
+        Ok(())
+    }
+
+    fn extents(&self, _shard: ShardId) -> Vec<Extent> {
+        lock(&self.shared.state).extents()
+    }
+
+    fn release_extent(&self, claim: &Claim, extent: &Extent) -> Result<(), StoreError> {
+        let mut state = lock(&self.shared.state);
+        state.check(claim)?;
+        state.release_extent(extent);
         Ok(())
     }
 

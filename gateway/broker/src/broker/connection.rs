@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::{Shared, route};
+use super::{Alive, Shared, route};
 use crate::error::BrokerError;
 use crate::fold::inbox::{Batch, Inbox, Window};
 use crate::ids::{ConnectionId, RequestId};
@@ -22,6 +22,8 @@ pub struct Connection {
     shared: Arc<Shared>,
     window: Arc<Window>,
     untaken: Arc<Semaphore>,
+    /// The broker lives as long as somebody is connected.
+    _alive: Option<Arc<Alive>>,
 }
 
 impl Connection {
@@ -33,7 +35,11 @@ impl Connection {
         window: Arc<Window>,
         untaken: Arc<Semaphore>,
     ) -> Self {
-        Self { id, vhost, principal, shared, window, untaken }
+        Self { id, vhost, principal, shared, window, untaken, _alive: None }
+    }
+
+    pub(super) fn keep_alive(&mut self, alive: Arc<Alive>) {
+        self._alive = Some(alive);
     }
 
     /// Its id.

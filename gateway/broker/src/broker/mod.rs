@@ -35,6 +35,17 @@ const PATTERNS_MAX: usize = 100;
 pub struct Broker {
     shared: Arc<Shared>,
     store: Arc<dyn ShardStore>,
+    alive: Arc<Alive>,
+}
+
+/// Held by every handle: the last one that goes without `stop` ends the fold as a kill would.
+pub(crate) struct Alive(Arc<Shared>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        // after an orderly stop nobody hears it
+        self.0.send(Inbox::Abandon);
+    }
 }
 
 impl Broker {
@@ -71,7 +82,8 @@ impl Broker {
         self.shared.send(Inbox::Connect(Box::new(opened)));
         let untaken = Arc::new(Semaphore::new(BATCHES_UNTAKEN_MAX));
         let shared = Arc::clone(&self.shared);
-        let connection = Connection::new(id, vhost.clone(), principal.clone(), shared, window, untaken);
+        let mut connection = Connection::new(id, vhost.clone(), principal.clone(), shared, window, untaken);
+        connection.keep_alive(Arc::clone(&self.alive));
         Ok((connection, Outbox::new(receiver)))
     }
 

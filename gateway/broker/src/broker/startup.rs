@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 
 use framegate_storage::{ReportFn, ShardId, ShardStore, StoreError};
 
-use super::{Broker, Shared};
+use super::{Alive, Broker, Shared};
 use crate::fold::inbox::Inbox;
 use crate::fold::{Clock, Core, Now, spawn};
 use crate::headers::HeaderTable;
@@ -60,5 +60,6 @@ pub(super) fn start(startup: Startup) -> Result<Broker, StartError> {
     let now = Now { wall_ms: time_ms.max(Clock::start().now().wall_ms), mono_ms: 0 };
     let core = Core::new(state, claim, Arc::clone(&store), Arc::clone(&shared), now)?;
     spawn(core, receiver, Arc::clone(&shared))?;
-    Ok(Broker { shared, store })
+    let alive = Arc::new(Alive(Arc::clone(&shared)));
+    Ok(Broker { shared, store, alive })
 }

@@ -41,8 +41,11 @@ impl Core {
         let written = self.encoder.put(&record, frame, next, &name);
         let mut record = record;
         let mut open = false;
-        if let Record::Enqueue { body, .. } | Record::Append { body, .. } | Record::Spill { body, .. } =
-            &mut record
+        if let Record::Enqueue { body, .. }
+        | Record::Append { body, .. }
+        | Record::Spill { body, .. }
+        | Record::Move { body, .. }
+        | Record::MoveEvent { body, .. } = &mut record
         {
             if let Some(written) = written {
                 *body = written;
@@ -51,10 +54,16 @@ impl Core {
                 matches!(body, Body::Here { .. }) || matches!(body, Body::At(at) if at.block.0 == OPEN_BLOCK);
         }
         match &record {
-            Record::Enqueue { queue, seq, .. } | Record::Spill { queue, seq, .. } if open => {
+            Record::Enqueue { queue, seq, .. }
+            | Record::Spill { queue, seq, .. }
+            | Record::Move { queue, seq, .. }
+                if open =>
+            {
                 self.placed.push(Placed::Queue(*queue, *seq));
             }
-            Record::Append { topic, offset, .. } if open => self.placed.push(Placed::Topic(*topic, *offset)),
+            Record::Append { topic, offset, .. } | Record::MoveEvent { topic, offset, .. } if open => {
+                self.placed.push(Placed::Topic(*topic, *offset));
+            }
             _ => {}
         }
         self.sync |= sync;
@@ -203,6 +212,9 @@ impl Core {
         if may_append && self.encoder.count() > 0 && self.in_flight.len() < self.store.caps().pipelining {
             self.close_block(BlockFlags::default());
         }
+        if may_append {
+            self.keep();
+        }
         self.show_feed();
         self.flush();
         Metrics::add(&self.shared.metrics.passes, 1);
@@ -213,9 +225,10 @@ impl Core {
         let (records, count) = self.encoder.take();
         let sync = std::mem::take(&mut self.sync) || flags.clean_shutdown;
         let block = Block { first: self.first, count, time_ms: self.now.wall_ms, records, sync, flags };
-        let last = block.last();
+        let (last, bytes) = (block.last(), block.len());
         match self.store.append(&self.claim, block) {
             Ok(pos) => {
+                self.keeper.appended(pos, bytes);
                 for placed in std::mem::take(&mut self.placed) {
                     let volatile = matches!(placed, Placed::Queue(queue, _) if queue.0 & VOLATILE_BIT != 0);
                     let state = if volatile { &mut self.volatile } else { &mut self.durable };
@@ -259,10 +272,12 @@ impl Core {
             Report::Durable { upto } if !self.failed => self.durable(upto),
             Report::Durable { .. } => {}
             Report::Full(error) => {
+                self.full = true;
                 tracing::warn!(%error, "publishers are held until there is room; free disk space");
                 self.tell_publishers(true);
             }
             Report::Room => {
+                self.full = false;
                 tracing::info!("there is room again, publishers go on");
                 self.tell_publishers(false);
             }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use framegate_frame::{Frame, Limits};
-use framegate_storage::StoreError;
+use framegate_storage::{Pos, StoreError};
 
 use super::{Core, timers::Timer};
 use crate::ids::{QueueId, Seq};
@@ -149,6 +149,8 @@ impl Core {
                     }
                     Err(error) => error.to_string(),
                 },
+                // it was written again elsewhere meanwhile
+                Err(StoreError::NotFound { pos }) if self.stands_elsewhere(queue, seq, pos) => continue,
                 Err(error @ (StoreError::NotFound { .. } | StoreError::Corrupt { .. })) => error.to_string(),
                 Err(error) => {
                     tracing::warn!(%queue, %seq, %error, "a stored message cannot be read now; it is read again");
@@ -171,6 +173,11 @@ impl Core {
             return self.timers.add(self.now.mono_ms + READ_AGAIN_MS, Timer::Reload(queue));
         }
         self.reload(queue);
+    }
+
+    fn stands_elsewhere(&self, queue: QueueId, seq: Seq, pos: Pos) -> bool {
+        let slot = self.state(queue).queue(queue).and_then(|q| q.slots.get(seq.0));
+        slot.and_then(|slot| slot.body()).is_some_and(|body| body.block != pos)
     }
 
     /// Bodies may be asked for again.

@@ -8,6 +8,7 @@ use framegate_storage::{Lsn, Report, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::AnswerTo;
+use super::keeper::Kept;
 use crate::error::BrokerError;
 use crate::feed::{Page, Parts, Subscribe};
 use crate::ids::{ConnectionId, QueueId, RequestId, Seq, WatchId};
@@ -66,6 +67,8 @@ pub(crate) enum Inbox {
         /// Who hears of it.
         reply: oneshot::Sender<Result<Parts, BrokerError>>,
     },
+    /// A snapshot is written, or failed; or bodies that are to be written again were read.
+    Kept(Kept),
     /// A subscription ended.
     Unwatch(WatchId),
     /// A subscription reads what is kept.
@@ -81,6 +84,8 @@ pub(crate) enum Inbox {
         /// Who hears of it.
         reply: oneshot::Sender<Result<Page, BrokerError>>,
     },
+    /// Every handle is gone: the end, at once, as after a kill.
+    Abandon,
     /// The end: last block, then the answer.
     Stop(oneshot::Sender<()>),
 }

@@ -12,7 +12,10 @@ mod dispatch;
 mod effects;
 pub(crate) mod inbox;
 mod limit;
+mod keeper;
 mod live;
+mod load;
+mod moves;
 mod publish;
 mod query;
 #[cfg(test)]
@@ -22,6 +25,7 @@ mod ready;
 mod recovery;
 mod settle;
 mod single;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -37,8 +41,8 @@ use framegate_storage::{Claim, Lsn, ShardStore};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 pub(crate) use delayed::PARK;
+pub(crate) use load::replay;
 pub(crate) use reader::ReaderPool;
-pub(crate) use recovery::replay;
 pub(crate) use thread::{Clock, spawn};
 
 use crate::broker::Shared;
@@ -94,6 +98,8 @@ pub(crate) struct Core {
     in_flight: VecDeque<block::InFlight>,
     durable_to: Lsn,
     failed: bool,
+    /// The store has no room: what is appended waits in memory.
+    full: bool,
 
     // effects
     touched: Vec<ConnectionId>,
@@ -141,6 +147,9 @@ pub(crate) struct Core {
     visible_to: Lsn,
     woken: Vec<Arc<Watch>>,
     topic_idle_since: BTreeMap<crate::ids::TopicId, u64>,
+
+    /// Snapshots and disk space.
+    keeper: keeper::Keeper,
 }
 
 /// The detached connection.
@@ -184,12 +193,13 @@ impl Core {
             Inbox::Loaded { queue, bodies } => self.loaded(queue, bodies),
             Inbox::Browsed { to, messages, more } => self.browsed(to, messages, more),
             Inbox::Subscribe { vhost, what, reply } => self.subscribe(&vhost, what, reply),
+            Inbox::Kept(kept) => self.kept(kept),
             Inbox::Unwatch(watch) => self.unwatch(watch),
             Inbox::Page { watch, after, events_max, bytes_max, reply } => {
                 self.page(watch, after, events_max, bytes_max, reply);
             }
             // the thread handles the end
-            Inbox::Stop(_) => {}
+            Inbox::Stop(_) | Inbox::Abandon => {}
         }
     }
 

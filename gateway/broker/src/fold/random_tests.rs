@@ -11,6 +11,8 @@ use framegate_storage_memory::MemoryStore;
 use tokio::sync::{Semaphore, mpsc as channel};
 
 use super::inbox::{Batch, Inbox, Opened, Task, Window};
+use super::load::{load, load_log};
+use super::survey::Survivor;
 use super::{Core, DETACHED, Now, replay};
 use crate::broker::Shared;
 use crate::definition::{Overflow, PriorityMode, QueueProperties, QueueSpec};
@@ -324,8 +326,63 @@ impl Rig {
             }
             self.core.end_pass();
         }
+        let expected = self.core.durable.content_hash();
+        // without a snapshot, too, as long as nothing was given back
+        if self.core.shared.metrics.extents_released.load(Ordering::Relaxed) == 0 {
+            let log = load_log(&*self.store, ShardId(0)).expect("replayed");
+            assert_eq!(log.state.content_hash(), expected, "the log gives another state");
+        }
         let (state, _) = replay(&*self.store, &self.core.claim).expect("replayed");
-        assert_eq!(state.content_hash(), self.core.durable.content_hash(), "the log gives another state");
+        assert_eq!(state.content_hash(), expected, "snapshot and log give another state");
+        for frozen in [self.core.durable.freeze(), self.core.volatile.freeze()] {
+            frozen.bodies(&mut |what, body| {
+                let read = self.store.fetch(ShardId(0), &[body]).remove(0);
+                let frame = Frame::parse(read.expect("a body that lives is there"), &FrameLimits::GATEWAY);
+                assert!(frame.is_ok(), "{what:?} is no frame");
+            });
+        }
+    }
+
+    /// Goes on until `done` says so.
+    fn until(&mut self, done: impl Fn(&Core) -> bool) {
+        while !done(&self.core) {
+            self.now.mono_ms += 1;
+            while let Ok(message) = self.inbox.try_recv() {
+                self.core.take(message, self.now);
+            }
+            self.core.timer(self.now);
+            self.core.end_pass();
+            self.hear();
+            std::thread::yield_now();
+        }
+    }
+
+    /// A snapshot, while commands go on; then the log after it is empty or short.
+    fn snapshot(&mut self) {
+        let written = |core: &Core| core.shared.metrics.snapshots.load(Ordering::Relaxed);
+        let before = written(&self.core);
+        self.core.snapshot_due();
+        self.until(|core| core.keeper.is_running() || written(core) > before);
+        for _ in 0..5 {
+            self.step();
+        }
+        self.until(|core| written(core) > before);
+        let loaded = load(&*self.store, ShardId(0)).expect("replayed");
+        assert!(loaded.from.0 > 1, "the snapshot is read");
+    }
+
+    /// Writes every third body again.
+    fn move_some(&mut self) {
+        self.until(|core| !core.keeper.is_running());
+        let mut all = Vec::new();
+        for frozen in [self.core.durable.freeze(), self.core.volatile.freeze()] {
+            frozen.bodies(&mut |what, body| all.push(Survivor { what, body }));
+        }
+        all.sort_by_key(|s| (s.body.block, s.body.offset));
+        let skip = self.below(3) as usize;
+        self.core.keeper.survivors = all.into_iter().skip(skip).step_by(3).collect();
+        self.core.go_on_moving();
+        self.until(|core| core.keeper.survivors.is_empty() && !core.keeper.reading);
     }
 
     /// Whatever is ready is delivered to one who takes all, and nothing is left over.
@@ -369,7 +426,7 @@ impl Rig {
 #[test]
 fn counters_agree_with_what_is_there_and_the_log_gives_the_state_that_lives() {
     static SEED: AtomicU64 = AtomicU64::new(0x9e37_79b9);
-    let mut met = [0; 6];
+    let mut met = [0; 8];
     for _ in 0..6 {
         let seed = SEED.fetch_add(0x1234_5677, Ordering::Relaxed);
         println!("seed {seed:#x}");
@@ -379,6 +436,12 @@ fn counters_agree_with_what_is_there_and_the_log_gives_the_state_that_lives() {
             rig.step();
             rig.check();
             if step % 200 == 199 {
+                rig.compare_with_the_log();
+                match step % 600 {
+                    199 => rig.snapshot(),
+                    399 => rig.move_some(),
+                    _ => {}
+                }
                 rig.compare_with_the_log();
             }
             if step == STEPS / 2 {
@@ -398,12 +461,14 @@ fn counters_agree_with_what_is_there_and_the_log_gives_the_state_that_lives() {
             &metrics.dead_lettered,
             &metrics.bodies_loaded,
             &metrics.paused_busy,
+            &metrics.snapshots,
+            &metrics.survivors,
         ];
         for (sum, counter) in met.iter_mut().zip(counters) {
             *sum += counter.load(Ordering::Relaxed);
         }
     }
     // the commands met what they are meant to meet; how often in one life, the readers' threads have a say in
-    println!("delivered, acked, requeued, dead-lettered, loaded, busy: {met:?}");
+    println!("delivered, acked, requeued, dead-lettered, loaded, busy, snapshots, moved: {met:?}");
     assert!(met.iter().all(|n| *n > 0), "{met:?}");
 }

@@ -1,57 +1,22 @@
-//! The start: the log is folded into a state, and the volatile side is built around it in one pass.
+//! The start: the volatile side is built in one pass around the state that the log gave.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 
-use framegate_storage::{Claim, Lsn, Pos, ShardStore};
+use framegate_storage::{Claim, Lsn, ShardStore};
 
 use super::delayed::is_hidden;
 use super::effects::detached;
+use super::keeper::Keeper;
 use super::live::{IdMap, QueueLive};
 use super::{Core, DETACHED, Now, ReaderPool};
 use crate::broker::{Shared, StartError};
 use crate::feed::RingBudget;
 use crate::ids::{QueueId, Seq};
 use crate::name::Name;
-use crate::record::{Encoder, Reader, Record};
+use crate::record::{Encoder, Record};
 use crate::routing::TopologyEditor;
-use crate::state::{At, QueueState, State};
-
-/// Record bytes read at a time.
-const READ_BYTES: usize = 4 * 1024 * 1024;
-
-/// Folds the whole log.
-///
-/// # Errors
-/// The store's error, or a record that this version does not understand.
-pub(crate) fn replay(store: &dyn ShardStore, claim: &Claim) -> Result<(State, u64), StartError> {
-    let mut state = State::default();
-    let mut from = Pos(0);
-    let mut time_ms = 0;
-    loop {
-        let blocks = store.read(claim.shard, from, READ_BYTES)?;
-        let Some(last) = blocks.last() else { return Ok((state, time_ms)) };
-        from = store.next_pos(claim.shard, last.pos)?;
-        for block in blocks {
-            time_ms = block.time_ms;
-            let mut reader = Reader::new(&block.records);
-            let mut lsn = block.first.0;
-            loop {
-                let next = reader.next(&state).map_err(|e| StartError::Record { lsn, detail: e.0 })?;
-                let Some(record) = next else { break };
-                if let Some(record) = record {
-                    state.apply(record, At { lsn: Lsn(lsn), block: block.pos.0, logged: true });
-                }
-                lsn += 1;
-            }
-            if lsn != block.first.0 + u64::from(block.count) {
-                let detail =
-                    format!("the block says {} records, it has {}", block.count, lsn - block.first.0);
-                return Err(StartError::Record { lsn, detail });
-            }
-        }
-    }
-}
+use crate::state::{QueueState, State};
 
 impl Core {
     /// Builds the core around a state. The first thing that it logs is the start.
@@ -85,6 +50,7 @@ impl Core {
         }
         let weak: Weak<Shared> = Arc::downgrade(&shared);
         let reader = ReaderPool::start(&store, claim.shard, &weak)?;
+        let keeper = Keeper::start(&store, claim, &weak)?;
         let durable_to = Lsn(claim.next.0 - 1);
         let mut connections = IdMap::default();
         connections
@@ -107,6 +73,7 @@ impl Core {
             in_flight: Default::default(),
             durable_to,
             failed: false,
+            full: false,
             touched: Vec::new(),
             gated: Default::default(),
             calls: IdMap::default(),
@@ -140,6 +107,7 @@ impl Core {
             visible_to: durable_to,
             woken: Vec::new(),
             topic_idle_since: Default::default(),
+            keeper,
             shared,
         };
         let (started, _) = core.log(Record::Start { clean: claim.clean }, None, true);

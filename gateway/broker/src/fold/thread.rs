@@ -66,11 +66,18 @@ fn run(mut core: Core, inbox: &Receiver<Inbox>, shared: &Arc<Shared>) {
                 Inbox::Batch(batch) => batch.tasks.len(),
                 _ => 1,
             };
-            if let Inbox::Stop(reply) = some {
-                stop = Some(reply);
-                break;
+            match some {
+                Inbox::Stop(reply) => {
+                    stop = Some(reply);
+                    break;
+                }
+                Inbox::Abandon => {
+                    core.close_feeds();
+                    drop(core);
+                    return shared.ended();
+                }
+                some => core.take(some, now),
             }
-            core.take(some, now);
             if taken >= PASS_REQUESTS_MAX || core.open_bytes() >= PASS_BYTES_MAX {
                 break;
             }
@@ -115,14 +122,34 @@ fn end(
         core.end_pass();
     }
     let last = core.finish();
-    while !core.is_settled(last) {
-        match inbox.recv() {
-            Ok(message @ Inbox::Report(_)) => {
+    let wait = Duration::from_millis(shared.limits.stop_full_ms);
+    let mut give_up = None;
+    let mut snapshot = false;
+    loop {
+        if core.is_settled(last) {
+            // the next start then reads little of the log
+            if !std::mem::replace(&mut snapshot, true) {
+                core.keep_at_stop();
+            }
+            if !core.keeps() {
+                break;
+            }
+        }
+        // without room it waits for a while, and what waits then was never confirmed
+        let until = core.has_no_room().then(|| *give_up.get_or_insert_with(|| Instant::now() + wait));
+        let left = until.map_or(IDLE, |until| until.saturating_duration_since(Instant::now()));
+        match inbox.recv_timeout(left) {
+            Ok(message @ (Inbox::Report(_) | Inbox::Kept(_))) => {
                 core.take(message, clock.now());
                 core.end_pass();
             }
             Ok(_) => {}
-            Err(_) => break,
+            Err(RecvTimeoutError::Timeout) if until.is_some() => {
+                core.leave_unwritten();
+                break;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
         }
     }
     core.close_feeds();
@@ -154,6 +181,22 @@ impl Core {
 
     pub(super) fn is_settled(&self, last: framegate_storage::Lsn) -> bool {
         self.failed || self.durable_to >= last
+    }
+
+    fn has_no_room(&self) -> bool {
+        self.full
+    }
+
+    /// A snapshot is being written.
+    fn keeps(&self) -> bool {
+        self.keeper.is_running()
+    }
+
+    /// The end on a full disk.
+    fn leave_unwritten(&mut self) {
+        let records = (self.first.0 - 1).saturating_sub(self.durable_to.0);
+        tracing::error!(records, "stopped on a full disk: these records are not written, none was confirmed");
+        self.keeper.let_go();
     }
 
     fn close_feeds(&mut self) {

@@ -29,6 +29,10 @@ pub(super) enum Timer {
     Idle,
     /// Topics are looked at for events that are no longer kept.
     Sweep,
+    /// A snapshot is due.
+    Snapshot,
+    /// The next survivors are written again.
+    Move,
 }
 
 /// Timers by monotonic time in ms.
@@ -74,6 +78,8 @@ impl Core {
                 }
                 Timer::Idle => self.maybe_idle(),
                 Timer::Sweep => self.sweep_topics(),
+                Timer::Snapshot => self.snapshot_due(),
+                Timer::Move => self.move_next(),
             }
         }
     }

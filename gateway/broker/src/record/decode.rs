@@ -2,7 +2,7 @@
 
 use framegate_storage::{BodyRef, Pos, take_varint};
 
-use super::{Body, Record, RecordKind, SeqSet, definition, envelope};
+use super::{Body, Record, RecordKind, SeqSet, definition, envelope, standing};
 use crate::ids::{Offset, QueueId, Seq, TopicId};
 use crate::name::Name;
 
@@ -112,6 +112,23 @@ fn content_of(
         RecordKind::DeleteTopic => Record::DeleteTopic { id: TopicId(f.number32("topic")?) },
         RecordKind::Start => Record::Start { clean: f.byte("clean")? != 0 },
         RecordKind::Tick | RecordKind::Spill => Record::Tick,
+        RecordKind::Move | RecordKind::MoveRef => {
+            let (queue, seq) = (QueueId(f.number32("queue")?), Seq(f.number("seq")?));
+            let body = if kind == RecordKind::Move { here(f)? } else { f.body()? };
+            return Ok(Record::Move { queue, seq, body });
+        }
+        RecordKind::MoveEvent | RecordKind::MoveEventRef => {
+            let (topic, offset) = (TopicId(f.number32("topic")?), Offset(f.number("offset")?));
+            let body = if kind == RecordKind::MoveEvent { here(f)? } else { f.body()? };
+            return Ok(Record::MoveEvent { topic, offset, body });
+        }
+        RecordKind::Standing
+        | RecordKind::At
+        | RecordKind::QueueNumbers
+        | RecordKind::TopicNumbers
+        | RecordKind::Remembered => {
+            standing::take(kind, f)?.ok_or_else(|| DecodeError("no record of a snapshot".to_owned()))?
+        }
         RecordKind::DefineQueue
         | RecordKind::DefineExchange
         | RecordKind::DeleteExchange

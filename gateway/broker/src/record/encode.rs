@@ -5,7 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use framegate_frame::Frame;
 use framegate_storage::put_varint;
 
-use super::{Body, Record, RecordKind, SeqSet, definition, envelope};
+use super::{Body, Record, RecordKind, SeqSet, definition, envelope, standing};
 use crate::limits::CACHE_COPY_BELOW_BYTES;
 use crate::state::OPEN_BLOCK;
 
@@ -82,8 +82,22 @@ impl Encoder {
                 put_varint(&mut content, seq.0);
                 with_frame = frame;
             }
+            Record::Move { queue, seq, body } => {
+                put_varint(&mut content, queue.0.into());
+                put_varint(&mut content, seq.0);
+                with_frame = put_body(&mut content, *body, frame);
+            }
+            Record::MoveEvent { topic, offset, body } => {
+                put_varint(&mut content, topic.0.into());
+                put_varint(&mut content, offset.0);
+                with_frame = put_body(&mut content, *body, frame);
+            }
             Record::Tick => {}
-            definition => definition::put(&mut content, definition),
+            other => {
+                if !standing::put(&mut content, other) {
+                    definition::put(&mut content, other);
+                }
+            }
         }
         let frame_len = with_frame.map_or(0, |f| f.as_bytes().len());
         self.current.put_u8(kind as u8);

@@ -44,6 +44,15 @@ kinds! {
     Start = 32,
     Tick = 33 skip true,
     Spill = 34 skip true,
+    Move = 48,
+    MoveRef = 49,
+    MoveEvent = 50,
+    MoveEventRef = 51,
+    Standing = 56,
+    At = 57,
+    QueueNumbers = 58,
+    TopicNumbers = 59,
+    Remembered = 60,
 }
 
 impl RecordKind {
@@ -70,6 +79,15 @@ impl RecordKind {
             Record::Start { .. } => Self::Start,
             Record::Tick => Self::Tick,
             Record::Spill { .. } => Self::Spill,
+            Record::Move { body: Body::At(_), .. } => Self::MoveRef,
+            Record::Move { .. } => Self::Move,
+            Record::MoveEvent { body: Body::At(_), .. } => Self::MoveEventRef,
+            Record::MoveEvent { .. } => Self::MoveEvent,
+            Record::Standing { .. } => Self::Standing,
+            Record::At { .. } => Self::At,
+            Record::QueueNumbers { .. } => Self::QueueNumbers,
+            Record::TopicNumbers { .. } => Self::TopicNumbers,
+            Record::Remembered { .. } => Self::Remembered,
         }
     }
 }

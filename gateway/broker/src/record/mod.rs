@@ -8,7 +8,8 @@
 //! ENQUEUE_REF  queue, [seq], [route], [extras], block, offset, length
 //! ACK          queue, runs: (gap, length) pairs over ascending sequence numbers
 //! ```
-//! The layouts of the envelope are drawn in `envelope.rs`, those of definitions in `definition.rs`.
+//! The layouts of the envelope are drawn in `envelope.rs`, those of definitions in `definition.rs`, those of snapshots and
+//! moves in `standing.rs`.
 
 mod decode;
 mod definition;
@@ -16,10 +17,11 @@ mod encode;
 mod envelope;
 mod kind;
 mod seqs;
+mod standing;
 #[cfg(test)]
 mod tests;
 
-use framegate_storage::BodyRef;
+use framegate_storage::{BodyRef, Lsn};
 
 pub(crate) use decode::{Expected, Reader};
 pub(crate) use encode::Encoder;
@@ -28,7 +30,7 @@ pub(crate) use seqs::SeqSet;
 
 use crate::definition::{BindingSpec, ExchangeSpec, QueueSpec, TopicSpec};
 use crate::ids::{Offset, QueueId, Seq, TopicId};
-use crate::message::Envelope;
+use crate::message::{Dedup, Envelope};
 use crate::name::Name;
 
 /// One decision. Applying it needs nothing but the state and this.
@@ -156,6 +158,67 @@ pub(crate) enum Record {
     },
     /// Nothing happened; the last record of an orderly stop.
     Tick,
+    /// The frame of a message was written again, here, so that its old segment can go.
+    Move {
+        /// The queue.
+        queue: QueueId,
+        /// Its place, unchanged.
+        seq: Seq,
+        /// Where its frame is now.
+        body: Body,
+    },
+    /// The frame of an event was written again.
+    MoveEvent {
+        /// The topic.
+        topic: TopicId,
+        /// Its place, unchanged.
+        offset: Offset,
+        /// Where its frame is now.
+        body: Body,
+    },
+    /// A snapshot begins.
+    Standing {
+        /// Numbers of queues given so far.
+        queues: u32,
+        /// Numbers of topics given so far.
+        topics: u32,
+        /// Clock of the newest block.
+        time_ms: u64,
+    },
+    /// The record that follows in the snapshot stood there in the log.
+    At {
+        /// Where.
+        lsn: Lsn,
+    },
+    /// Where the numbers of a queue stand.
+    QueueNumbers {
+        /// The queue.
+        queue: QueueId,
+        /// Number that a reader of the log expects next.
+        next: Seq,
+        /// Everything up to here may have been seen.
+        delivered: Seq,
+    },
+    /// Where the numbers of a topic stand.
+    TopicNumbers {
+        /// The topic.
+        topic: TopicId,
+        /// Offset that it gives next.
+        next: Offset,
+        /// Position of the newest event that is no longer kept.
+        gone_to: Lsn,
+    },
+    /// A publish that is remembered.
+    Remembered {
+        /// Key and content.
+        dedup: Dedup,
+        /// Its record.
+        lsn: Lsn,
+        /// Its place in a topic, if it has one.
+        offset: Option<Offset>,
+        /// When the broker took it.
+        time_ms: u64,
+    },
 }
 
 /// Where the frame of a message is.

@@ -1,7 +1,7 @@
 //! Records as bytes: the checked-in ones, every kind there and back, and bytes that are none.
 
 use framegate_frame::{Frame, FrameKind, Limits};
-use framegate_storage::{BodyRef, Pos};
+use framegate_storage::{BodyRef, Lsn, Pos};
 
 use super::*;
 use crate::definition::{
@@ -132,6 +132,7 @@ fn samples() -> Vec<(&'static str, Record)> {
     ];
     let target = BindTarget::Exchange(name("y"));
     let binding = BindingSpec { exchange: name("x"), target, key: name("#"), arguments };
+    let remembered = Dedup { key: [7; 16], content: 8 };
     let of_topic = TopicSpec { name: name("q"), age_ms_max: Some(5), bytes_max: None };
     let limits = Envelope { expires_at_ms: 5000, ttl_ms: None, data_bytes: 300, ..plain() };
     let in_topic = Envelope { exchange: name(crate::AMQ_TOPIC), ..plain() };
@@ -167,6 +168,18 @@ fn samples() -> Vec<(&'static str, Record)> {
         ("start", Record::Start { clean: true }),
         ("tick", Record::Tick),
         ("spill", Record::Spill { queue, seq, body: here() }),
+        ("move", Record::Move { queue, seq, body: here() }),
+        ("move-ref", Record::Move { queue, seq, body: at(77) }),
+        ("move-event", Record::MoveEvent { topic, offset, body: here() }),
+        ("move-event-ref", Record::MoveEvent { topic, offset, body: at(OPEN_BLOCK) }),
+        ("standing", Record::Standing { queues: 300, topics: 4, time_ms: 1_700_000_000_000 }),
+        ("at", Record::At { lsn: Lsn(4_000_000_000) }),
+        ("queue-numbers", Record::QueueNumbers { queue, next: seq, delivered: Seq(6) }),
+        ("topic-numbers", Record::TopicNumbers { topic, next: offset, gone_to: Lsn(5) }),
+        (
+            "remembered",
+            Record::Remembered { dedup: remembered, lsn: Lsn(9), offset: Some(offset), time_ms: 77 },
+        ),
     ]
 }
 
@@ -201,7 +214,11 @@ fn every_kind_comes_back_as_it_was_written() {
     for (label, record) in samples() {
         let (bytes, written) = encode(&record);
         let mut expected = record;
-        if let Record::Enqueue { body, .. } | Record::Append { body, .. } = &mut expected {
+        if let Record::Enqueue { body, .. }
+        | Record::Append { body, .. }
+        | Record::Move { body, .. }
+        | Record::MoveEvent { body, .. } = &mut expected
+        {
             *body = match *body {
                 Body::At(at) if at.block.0 == OPEN_BLOCK => Body::Here { offset: at.offset, len: at.len },
                 body => written.unwrap_or(body),

@@ -1,8 +1,11 @@
 //! The one place where state changes. Never refuses: what cannot be applied (a queue that is gone) has no effect.
 
+use std::sync::Arc;
+
 use framegate_storage::Lsn;
 
-use super::{QueueState, State, TopicEntry, TopicState, index};
+use super::dedup::{Known, Remembered};
+use super::{NO_BLOCK, QueueState, State, TopicEntry, TopicState, index};
 use crate::definition::BindTarget;
 use crate::ids::QueueId;
 use crate::limits::SEQ_STEP_AFTER_CRASH;
@@ -19,12 +22,24 @@ pub(crate) struct At {
     pub(crate) logged: bool,
 }
 
+impl At {
+    /// A record of a snapshot: the log knows it, and it stands in no block.
+    pub(crate) fn of_snapshot(lsn: Lsn) -> Self {
+        Self { lsn, block: NO_BLOCK, logged: true }
+    }
+
+    /// What a snapshot says of remembered publishes it says itself, not through its messages.
+    fn remembers(self) -> bool {
+        self.logged && self.block != NO_BLOCK
+    }
+}
+
 impl State {
     /// Applies one record.
     pub(crate) fn apply(&mut self, record: Record, at: At) {
         match record {
             Record::Enqueue { queue, seq, envelope, body } => {
-                if let Some(dedup) = envelope.dedup.filter(|_| at.logged) {
+                if let Some(dedup) = envelope.dedup.filter(|_| at.remembers()) {
                     self.dedups.put(&dedup, at.lsn, None, envelope.time_ms);
                 }
                 if let Some(queue) = self.queue_mut(queue) {
@@ -56,7 +71,7 @@ impl State {
                 }
             }
             Record::Append { topic, offset, envelope, body } => {
-                if let Some(dedup) = envelope.dedup {
+                if let Some(dedup) = envelope.dedup.filter(|_| at.remembers()) {
                     self.dedups.put(&dedup, at.lsn, Some(offset), envelope.time_ms);
                 }
                 let (block, start) = match body {
@@ -66,17 +81,17 @@ impl State {
                 };
                 let time_ms = envelope.time_ms;
                 let entry = TopicEntry { lsn: at.lsn.0, block, time_ms, offset: start, len: body.len() };
-                if let Some(topic) = self.topics.get_mut(index(topic.0)).and_then(Option::as_deref_mut) {
+                if let Some(topic) = self.topic_mut(topic) {
                     topic.append(offset, entry, envelope);
                 }
             }
             Record::Retain { topic, first } => {
-                if let Some(topic) = self.topics.get_mut(index(topic.0)).and_then(Option::as_deref_mut) {
+                if let Some(topic) = self.topic_mut(topic) {
                     topic.retain(first);
                 }
             }
             Record::DefineQueue { id, vhost, spec } => {
-                put_at(&mut self.queues, id.0, Some(Box::new(QueueState::new(id, vhost, *spec))));
+                put_at(&mut self.queues, id.0, Some(Arc::new(QueueState::new(id, vhost, *spec))));
             }
             Record::DeleteQueue { id } => self.delete_queue(id),
             Record::DefineExchange { vhost, spec } => {
@@ -94,12 +109,12 @@ impl State {
             }
             Record::Unbind { vhost, binding } => self.bindings.retain(|(v, b)| *v != vhost || *b != binding),
             Record::DefineTopic { id, vhost, spec } => {
-                put_at(&mut self.topics, id.0, Some(Box::new(TopicState::new(id, vhost, spec))));
+                put_at(&mut self.topics, id.0, Some(Arc::new(TopicState::new(id, vhost, spec))));
             }
             Record::DeleteTopic { id } => put_at(&mut self.topics, id.0, None),
             Record::Start { clean } => {
                 if !clean {
-                    for queue in self.queues.iter_mut().flatten() {
+                    for queue in self.queues.iter_mut().flatten().map(Arc::make_mut) {
                         // above it even when it is a multiple itself: the number may have been seen before the cut
                         let next = (queue.slots.next() / SEQ_STEP_AFTER_CRASH + 1) * SEQ_STEP_AFTER_CRASH;
                         queue.slots.skip_to(next);
@@ -114,7 +129,41 @@ impl State {
                     slot.offset = offset;
                 }
             }
-            Record::Tick => {}
+            Record::Move { queue, seq, body } => {
+                if let Some(slot) = self.queue_mut(queue).and_then(|q| q.slots.get_mut(seq.0))
+                    && let Some((block, offset)) = place_of(body, at)
+                {
+                    (slot.block, slot.offset) = (block, offset);
+                }
+            }
+            Record::MoveEvent { topic, offset, body } => {
+                if let Some(entry) = self.topic_mut(topic).and_then(|t| t.entries.get_mut(offset.0))
+                    && let Some((block, start)) = place_of(body, at)
+                {
+                    (entry.block, entry.offset) = (block, start);
+                }
+            }
+            Record::Standing { queues, topics, .. } => {
+                self.queues.resize_with(queues as usize, || None);
+                self.topics.resize_with(topics as usize, || None);
+            }
+            Record::QueueNumbers { queue, next, delivered } => {
+                if let Some(queue) = self.queue_mut(queue) {
+                    (queue.next_logged, queue.delivered) = (next.0, delivered.0);
+                    queue.slots.skip_to(next.0);
+                }
+            }
+            Record::TopicNumbers { topic, next, gone_to } => {
+                if let Some(topic) = self.topic_mut(topic) {
+                    topic.gone_to = gone_to;
+                    topic.entries.skip_to(next.0);
+                }
+            }
+            Record::Remembered { dedup, lsn, offset, time_ms } => {
+                let known = Known { content: dedup.content, lsn, offset };
+                self.dedups.restore(Remembered { key: dedup.key, known, time_ms });
+            }
+            Record::Tick | Record::At { .. } => {}
         }
     }
 
@@ -123,6 +172,15 @@ impl State {
             let target = BindTarget::Queue(queue.spec.name.clone());
             self.bindings.retain(|(v, b)| *v != queue.vhost || b.target != target);
         }
+    }
+}
+
+/// Block and offset of a body that was written again.
+fn place_of(body: Body, at: At) -> Option<(u64, u32)> {
+    match body {
+        Body::Here { offset, .. } => Some((at.block, offset)),
+        Body::At(body) => Some((body.block.0, body.offset)),
+        Body::Memory { .. } => None,
     }
 }
 

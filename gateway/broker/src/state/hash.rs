@@ -9,16 +9,19 @@ impl State {
     pub(crate) fn content_hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for queue in self.queues() {
-            (queue.id, &queue.vhost, &queue.spec.name, queue.next_logged).hash(&mut hasher);
+            (queue.id, &queue.vhost, queue.next_logged, queue.delivered).hash(&mut hasher);
+            format!("{:?}", queue.spec).hash(&mut hasher);
             for (seq, slot) in queue.slots.iter().filter(|(_, s)| !s.is_transient()) {
                 (seq, slot.len, slot.attempts, slot.block, slot.offset).hash(&mut hasher);
                 format!("{:?}", queue.envelope(crate::ids::Seq(seq))).hash(&mut hasher);
             }
         }
         for topic in self.topics() {
-            (topic.id, &topic.vhost, &topic.spec.name, topic.entries.next(), topic.bytes).hash(&mut hasher);
+            (topic.id, &topic.vhost, topic.entries.next(), topic.bytes, topic.gone_to.0).hash(&mut hasher);
+            format!("{:?}", topic.spec).hash(&mut hasher);
             for (offset, entry) in topic.entries.iter() {
                 (offset, entry.lsn, entry.len, entry.block, entry.offset).hash(&mut hasher);
+                format!("{:?}", topic.envelope(crate::ids::Offset(offset))).hash(&mut hasher);
             }
         }
         for ((vhost, name), spec) in &self.exchanges {
@@ -27,9 +30,10 @@ impl State {
         for (vhost, binding) in &self.bindings {
             (vhost, format!("{binding:?}")).hash(&mut hasher);
         }
-        let mut dedups: Vec<_> = self.dedups.iter().map(|(k, v)| (k, v.content, v.lsn.0, v.offset)).collect();
-        dedups.sort_unstable();
-        dedups.hash(&mut hasher);
+        for (_, d) in self.dedups.freeze().iter() {
+            (d.key, d.known.content, d.known.lsn.0, d.known.offset, d.time_ms).hash(&mut hasher);
+        }
+        (self.next_queue(), self.next_topic()).hash(&mut hasher);
         hasher.finish()
     }
 }

@@ -2,7 +2,9 @@
 //! the same log gives the same state on any machine. Consumers, leases and clocks are elsewhere.
 
 mod apply;
+mod aside;
 mod dedup;
+mod export;
 #[cfg(test)]
 mod hash;
 mod pages;
@@ -10,9 +12,11 @@ mod queue;
 mod topic;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub(crate) use apply::At;
 pub(crate) use dedup::Dedups;
+pub(crate) use export::{Export, Frozen, PAGE_VERSION};
 pub(crate) use queue::{NO_BLOCK, OPEN_BLOCK, QueueState, Times, Weight};
 pub(crate) use topic::{TopicEntry, TopicState};
 
@@ -27,8 +31,9 @@ pub(crate) const VOLATILE_BIT: u32 = 1 << 23;
 /// Durable definitions, messages and topics; or, in a second one, those of volatile queues.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    queues: Vec<Option<Box<QueueState>>>,
-    topics: Vec<Option<Box<TopicState>>>,
+    /// Shared with a snapshot that is being written; so are their pages.
+    queues: Vec<Option<Arc<QueueState>>>,
+    topics: Vec<Option<Arc<TopicState>>>,
     /// By vhost and name.
     pub(crate) exchanges: BTreeMap<(Name, Name), ExchangeSpec>,
     /// In the order in which they were made.
@@ -45,7 +50,7 @@ impl State {
 
     /// A queue, to change.
     pub(crate) fn queue_mut(&mut self, id: QueueId) -> Option<&mut QueueState> {
-        self.queues.get_mut(index(id.0))?.as_deref_mut()
+        self.queues.get_mut(index(id.0))?.as_mut().map(Arc::make_mut)
     }
 
     /// Every queue.
@@ -61,6 +66,11 @@ impl State {
     /// A topic.
     pub(crate) fn topic(&self, id: TopicId) -> Option<&TopicState> {
         self.topics.get(index(id.0))?.as_deref()
+    }
+
+    /// A topic, to change.
+    fn topic_mut(&mut self, id: TopicId) -> Option<&mut TopicState> {
+        self.topics.get_mut(index(id.0))?.as_mut().map(Arc::make_mut)
     }
 
     /// Every topic.
@@ -82,8 +92,7 @@ impl State {
                 }
             }
             Placed::Topic(id, offset) => {
-                let topic = self.topics.get_mut(index(id.0)).and_then(|t| t.as_deref_mut());
-                if let Some(entry) = topic.and_then(|t| t.entries.get_mut(offset.0)) {
+                if let Some(entry) = self.topic_mut(id).and_then(|t| t.entries.get_mut(offset.0)) {
                     entry.block = block.0;
                 }
             }

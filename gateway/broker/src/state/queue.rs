@@ -1,9 +1,10 @@
 //! A queue's messages as the log knows them: one slot each, no bodies, no consumers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use framegate_storage::{BodyRef, Pos};
 
+use super::aside::Aside;
 use super::pages::{Gone, Pages};
 use crate::definition::{PriorityMode, QueueSpec};
 use crate::ids::{QueueId, Seq};
@@ -87,7 +88,7 @@ pub(crate) struct Weight {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct QueueState {
     /// Its id.
     pub(crate) id: QueueId,
@@ -105,9 +106,9 @@ pub(crate) struct QueueState {
     pub(crate) next_logged: u64,
     /// Everything up to here may have been seen.
     pub(crate) delivered: u64,
-    routes: Vec<(Name, Keys)>,
-    route_of: HashMap<(Name, Keys), u32>,
-    aside: BTreeMap<u64, Box<Envelope>>,
+    pub(super) routes: Vec<(Name, Keys)>,
+    pub(super) route_of: HashMap<(Name, Keys), u32>,
+    pub(super) aside: Aside,
 }
 
 impl QueueState {
@@ -124,7 +125,7 @@ impl QueueState {
             delivered: 0,
             routes: Vec::new(),
             route_of: HashMap::new(),
-            aside: BTreeMap::new(),
+            aside: Aside::default(),
         }
     }
 
@@ -178,7 +179,7 @@ impl QueueState {
             }
         }
         *flags |= ASIDE;
-        self.aside.insert(seq.0, Box::new(envelope));
+        self.aside.insert(seq.0, envelope);
         0
     }
 
@@ -186,7 +187,7 @@ impl QueueState {
     pub(crate) fn envelope(&self, seq: Seq) -> Option<Envelope> {
         let slot = self.slots.get(seq.0)?;
         if slot.flags & ASIDE != 0 {
-            let mut envelope = (**self.aside.get(&seq.0)?).clone();
+            let mut envelope = self.aside.get(seq.0)?.clone();
             envelope.attempts = slot.attempts.into();
             return Some(envelope);
         }
@@ -217,7 +218,7 @@ impl QueueState {
             return Weight::default();
         }
         let slot = self.slots.get(seq.0);
-        let aside = slot.filter(|s| s.flags & ASIDE != 0).and_then(|_| self.aside.get(&seq.0));
+        let aside = slot.filter(|s| s.flags & ASIDE != 0).and_then(|_| self.aside.get(seq.0));
         let rank = self.spec.properties.priority.rank(aside.and_then(|e| e.priority));
         Weight { rank, bytes: aside.map_or(0, |e| e.data_bytes) }
     }
@@ -225,13 +226,13 @@ impl QueueState {
     /// When a message is ready and when it is no longer.
     pub(crate) fn times(&self, seq: Seq) -> Times {
         let aside =
-            self.slots.get(seq.0).filter(|s| s.flags & ASIDE != 0).and_then(|_| self.aside.get(&seq.0));
-        aside.map_or(Times::default(), |e| Times::of(e))
+            self.slots.get(seq.0).filter(|s| s.flags & ASIDE != 0).and_then(|_| self.aside.get(seq.0));
+        aside.map_or(Times::default(), Times::of)
     }
 
     /// Every message that has a time.
     pub(crate) fn timed(&self) -> impl Iterator<Item = (Seq, Times)> {
-        self.aside.iter().map(|(seq, e)| (Seq(*seq), Times::of(e))).filter(|(_, t)| *t != Times::default())
+        self.aside.iter().map(|(seq, e)| (Seq(seq), Times::of(e))).filter(|(_, t)| *t != Times::default())
     }
 
     /// Messages are gone; numbers that are not there are passed over.
@@ -250,7 +251,7 @@ impl QueueState {
             self.count -= 1;
             self.bytes -= u64::from(slot.len);
             if slot.flags & ASIDE != 0 {
-                self.aside.remove(&seq.0);
+                self.aside.remove(seq.0);
             }
         }
     }

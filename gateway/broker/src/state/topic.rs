@@ -1,9 +1,8 @@
 //! A topic's events as the log knows them: dense offsets, no bodies, no subscribers.
 
-use std::collections::BTreeMap;
-
 use framegate_storage::{BodyRef, Lsn, Pos};
 
+use super::aside::Aside;
 use super::pages::{Gone, Pages};
 use crate::definition::TopicSpec;
 use crate::ids::{Offset, TopicId};
@@ -43,7 +42,7 @@ impl Gone for TopicEntry {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct TopicState {
     /// Its id.
     pub(crate) id: TopicId,
@@ -57,14 +56,14 @@ pub(crate) struct TopicState {
     pub(crate) bytes: u64,
     /// Position of the newest event that is not kept any more.
     pub(crate) gone_to: Lsn,
-    aside: BTreeMap<u64, Box<Envelope>>,
+    pub(super) aside: Aside,
 }
 
 impl TopicState {
     /// Empty.
     pub(crate) fn new(id: TopicId, vhost: Name, spec: TopicSpec) -> Self {
         let entries = Pages::starting_at(0);
-        Self { id, vhost, spec, entries, bytes: 0, gone_to: Lsn(0), aside: BTreeMap::new() }
+        Self { id, vhost, spec, entries, bytes: 0, gone_to: Lsn(0), aside: Aside::default() }
     }
 
     /// An event comes in.
@@ -78,7 +77,7 @@ impl TopicState {
             ..Envelope::default()
         };
         if !own || envelope.exchange != crate::AMQ_TOPIC || !envelope.persistent || plain != envelope {
-            self.aside.insert(offset.0, Box::new(envelope));
+            self.aside.insert(offset.0, envelope);
         }
         self.bytes += u64::from(entry.len);
         self.entries.put(offset.0, entry);
@@ -91,13 +90,13 @@ impl TopicState {
             self.gone_to = Lsn(entry.lsn);
             self.entries.take(number);
         }
-        self.aside = self.aside.split_off(&first.0);
+        self.aside.keep_from(first.0);
     }
 
     /// An event's envelope.
     pub(crate) fn envelope(&self, offset: Offset) -> Envelope {
-        if let Some(envelope) = self.aside.get(&offset.0) {
-            return (**envelope).clone();
+        if let Some(envelope) = self.aside.get(offset.0) {
+            return envelope.clone();
         }
         Envelope {
             exchange: Name::from_static(crate::AMQ_TOPIC),

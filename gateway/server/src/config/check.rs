@@ -58,7 +58,8 @@ fn numbers(config: &Config, origins: &Origins) -> Result<(), Problem> {
         Err(origins.problem(key, value, format!("must be from {least} to {most}")))
     };
     for (key, value) in config.limits.values() {
-        between(&format!("limits.{key}"), value, 1, SIZE_MAX)?;
+        let least = u64::from(!matches!(key, "snapshot_every_ms" | "stop_full_ms"));
+        between(&format!("limits.{key}"), value, least, SIZE_MAX)?;
     }
     let message = config.limits.message_bytes_max as u64;
     between("limits.message_bytes_max", message, 4096, 129 * 1024 * 1024)?;

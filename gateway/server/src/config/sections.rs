@@ -167,6 +167,12 @@ limits_section! {
     topic_idle_ms: u64,
     /// Largest message in frame bytes.
     message_bytes_max: usize,
+    /// Bytes of log after which a snapshot is written.
+    snapshot_log_bytes: u64,
+    /// Time after a change within which a snapshot is written; 0: only by length of the log.
+    snapshot_every_ms: u64,
+    /// How long an orderly stop waits for room on a full disk.
+    stop_full_ms: u64,
 }
 
 /// `[http]`: policy of every HTTP listener.
