@@ -59,8 +59,11 @@ impl Core {
         let state = self.state(queue).queue(queue)?;
         let (envelope, slot) = (state.envelope(seq)?, state.slots.get(seq.0)?);
         let frame = self.live.get(&queue).and_then(|l| l.frames.get(&seq.0).cloned());
-        let body = slot.body().map(Body::At).or((slot.block == OPEN_BLOCK)
-            .then(|| Body::At(BodyRef { block: Pos(slot.block), offset: slot.offset, len: slot.len })));
+        let body = slot.body().map(Body::At).or((slot.block == OPEN_BLOCK).then_some(Body::At(BodyRef {
+            block: Pos(slot.block),
+            offset: slot.offset,
+            len: slot.len,
+        })));
         let len = slot.len;
         self.buried(queue, envelope, reason).map(|(vhost, envelope)| Letter {
             vhost,
