@@ -5,6 +5,7 @@ mod cloudevents;
 mod command_line;
 mod compliance;
 mod coverage;
+mod events;
 mod exchanges;
 mod hostile;
 mod matrix;

@@ -368,7 +368,7 @@ fn settled(word: &str, payload: &Value) -> (Outcome, Value) {
     payload["deliveryTag"] = json!(tag);
     peer.send(word, "r", payload);
     let (id, request) = peer.request();
-    let Request::Settle(settle) = request else { panic!("{request:?}") };
+    let (Request::Settle(settle) | Request::SettleAs(settle, _)) = request else { panic!("{request:?}") };
     assert!(matches!(&settle.lease, Lease::Positions(id, seqs) if *id == consumer && seqs == &[Seq(1)]));
     peer.reply(id, Ok(Reply::Settled { count: 1 }));
     (settle.outcome, peer.success())

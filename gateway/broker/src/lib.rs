@@ -6,6 +6,7 @@
 mod broker;
 mod definition;
 mod error;
+mod event;
 mod exchange;
 pub mod feed;
 mod fold;
@@ -28,6 +29,7 @@ pub use definition::{
     Overflow, PriorityMode, QueueProperties, QueueSpec, TopicSpec,
 };
 pub use error::{Access, BrokerError, Kind};
+pub use event::{AMQ_EVENT, EventInfo, EventKind, Happening, Said, Word};
 pub use feed::{Cursor, FeedEvent, FeedItem, Subscribe, Subscription};
 pub use headers::{HeaderTable, HeadersFn};
 pub use ids::{ConnectionId, ConsumerId, Offset, PoolId, QueueId, RequestId, Seq, Token, TopicId, WatchId};

@@ -35,6 +35,11 @@ pub const BROWSE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// After an unclean stop a plain queue's next sequence number moves to a multiple of this.
 pub const SEQ_STEP_AFTER_CRASH: u64 = 1 << 20;
 
+/// Broker events of a vhost that are kept for questions.
+pub const EVENTS_KEPT_MAX: usize = 10_000;
+/// Kept events in one answer.
+pub const EVENTS_PAGE_MAX: usize = 1000;
+
 /// What the operator can set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {

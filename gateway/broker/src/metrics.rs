@@ -36,6 +36,8 @@ metrics! {
     dead_lettered,
     /// Events put into feeds, per watch.
     feed_events,
+    /// Broker events built, since somebody was bound for them.
+    events,
     /// Passes of the fold.
     passes,
     /// Blocks appended.

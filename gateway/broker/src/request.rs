@@ -6,6 +6,7 @@ use crate::definition::{
     Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, QueueProperties, QueueSpec, TopicSpec,
 };
 use crate::error::BrokerError;
+use crate::event::{EventInfo, Happening, Said};
 use crate::feed::Cursor;
 use crate::ids::{ConsumerId, Offset, PoolId, RequestId, Seq, Token};
 use crate::message::{Dedup, Delivery, Envelope, Keys};
@@ -28,6 +29,10 @@ pub enum Request {
     Cancel(ConsumerId),
     /// Settle leased messages.
     Settle(Settle),
+    /// Settle leased messages, with what the client said beyond the outcome.
+    SettleAs(Settle, Said),
+    /// Something happened that only the protocol knows; not answered.
+    Report(Happening),
     /// Requeue everything that the connection (or one of its consumers) holds.
     Recover(Option<ConsumerId>),
     /// Look at messages of a queue without taking them.
@@ -296,6 +301,13 @@ pub enum Query {
     Topics,
     /// One topic.
     Topic(Name),
+    /// Broker events that were made for somebody and are kept, oldest first.
+    Events {
+        /// Behind this number; 0: all.
+        after: u64,
+        /// At most so many, and at most `limits::EVENTS_PAGE_MAX`.
+        max: u32,
+    },
     /// Connections with their consumers.
     Connections,
     /// Totals.
@@ -350,6 +362,8 @@ pub enum Reply {
     Topics(Vec<TopicInfo>),
     /// One topic.
     Topic(TopicInfo),
+    /// Kept broker events.
+    Events(Vec<EventInfo>),
     /// Connections.
     Connections(Vec<ConnectionInfo>),
     /// Totals.

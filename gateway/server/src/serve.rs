@@ -128,6 +128,8 @@ async fn run(settled: Settled) -> Result<Exit, Ending> {
     let assembly = Assembly { context, settings, health, section: config.http.clone() };
 
     let addresses: Vec<Vec<(String, String)>> = bound.iter().map(Bound::addresses).collect();
+    // Before anybody is served, so that it is the first event.
+    broker.announce(addresses.concat());
     let started = start_listeners(bound, &stats, &assembly, &gate, &stopping, &cut);
     if let Err(ending) = started.and_then(|()| announce(&addresses, ports_file.as_deref())) {
         let _ = broker.stop().await;

@@ -67,6 +67,23 @@ pub(super) async fn connections(State(shared): Context, headers: HeaderMap, quer
     }
 }
 
+/// `GET /admin/v1/events?after=&max=`: kept broker events behind a number, oldest first.
+pub(super) async fn events(State(shared): Context, headers: HeaderMap, query: Query) -> Answer {
+    let number = |key: &str, default: u64| match query.get(key).map(|text| text.parse()) {
+        None => Ok(default),
+        Some(Ok(number)) => Ok(number),
+        Some(Err(_)) => Err(Problem::bad_request(format!("{key} is no whole number"))),
+    };
+    let max = u32::try_from(number("max", 1000)?).unwrap_or(u32::MAX);
+    let what = Ask::Events { after: number("after", 0)?, max };
+    match ask(&shared, &headers, &query, what).await? {
+        Reply::Events(all) => {
+            Ok(Json::ok(json!({ "events": all.iter().map(output::event).collect::<Vec<_>>() })))
+        }
+        other => Err(unexpected(&other)),
+    }
+}
+
 /// `GET /admin/v1/queues`
 pub(super) async fn queues(State(shared): Context, headers: HeaderMap, query: Query) -> Answer {
     match ask(&shared, &headers, &query, Ask::Queues).await? {

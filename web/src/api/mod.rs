@@ -38,6 +38,7 @@ pub fn router(context: &HttpContext) -> Router {
         .route("/overview", get(look::overview))
         .route("/listeners", get(look::listeners))
         .route("/connections", get(look::connections))
+        .route("/events", get(look::events))
         .route("/queues", get(look::queues).post(definitions::declare_queue))
         .route("/queues/{name}", get(look::queue).delete(definitions::delete_queue))
         .route("/queues/{name}/purge", post(definitions::purge_queue))

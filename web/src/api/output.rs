@@ -1,7 +1,8 @@
 //! What the broker says, as JSON. The shapes here are the API's.
 
 use framegate_broker::{
-    BindTarget, BindingInfo, ConnectionInfo, ExchangeInfo, HeaderValue, Name, QueueInfo, Stats, TopicInfo,
+    BindTarget, BindingInfo, ConnectionInfo, EventInfo, ExchangeInfo, HeaderValue, Name, QueueInfo, Stats,
+    TopicInfo,
 };
 use serde_json::{Map, Value, json};
 
@@ -34,6 +35,17 @@ pub(super) fn exchange(exchange: &ExchangeInfo) -> Value {
         "internal": exchange.internal,
         "alternate": exchange.alternate.as_deref(),
         "arguments": named(&exchange.kind.arguments()),
+    })
+}
+
+pub(super) fn event(event: &EventInfo) -> Value {
+    json!({
+        "seq": event.seq,
+        "type": event.kind.name(),
+        "subject": event.subject.as_str(),
+        "time_ms": event.time_ms,
+        // The broker writes nothing but JSON objects.
+        "data": serde_json::from_str::<Value>(&event.body).unwrap_or_default(),
     })
 }
 

@@ -17,7 +17,8 @@ impl AnswersDue {
         match request {
             Request::Publish(publish) if publish.answer == Answer::Watermark => self.watermark = Some(id),
             Request::Publish(publish) if publish.answer == Answer::None => {}
-            Request::Settle(settle) if !settle.answer => {}
+            Request::Settle(settle) | Request::SettleAs(settle, _) if !settle.answer => {}
+            Request::Report(_) => {}
             Request::Fetch(fetch) if fetch.wait_ms > 0 => self.pulls.push(id),
             Request::Credit(_) | Request::Cancel(_) | Request::Recover(_) => {}
             _ => self.replies += 1,

@@ -516,15 +516,23 @@ where
     }
 
     fn gone(&mut self, end: End) {
-        self.end.get_or_insert(end);
+        self.ends(end);
         self.phase = Phase::Gone;
+    }
+
+    /// Notes why the connection ends, the first time, and tells the broker.
+    fn ends(&mut self, end: End) {
+        if self.end.is_none() {
+            self.uplink.report(end.happening());
+            self.end = Some(end);
+        }
     }
 
     fn close(&mut self, end: End, close: Close, now: Instant) {
         if !self.is_live() {
             return;
         }
-        self.end.get_or_insert(end);
+        self.ends(end);
         self.phase = Phase::Closing { close, until: Some(now + CLOSING_TIMEOUT) };
         self.feeds.end_all();
         self.uplink.cancel_login();

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use framegate_broker::BrokerError;
+use framegate_broker::{BrokerError, Happening};
 use tokio::time::Instant;
 
 use crate::outbound::Close;
@@ -54,6 +54,22 @@ pub(super) enum End {
 }
 
 impl End {
+    /// What broker events say of it.
+    pub(super) fn happening(&self) -> Happening {
+        match self {
+            Self::Session => Happening::Closing("closed by the session".to_owned()),
+            Self::Peer => Happening::Closing("closed by the peer".to_owned()),
+            Self::Broker(error) => Happening::Closing(error.to_string()),
+            Self::Failed(error) => Happening::Failed(error.to_string()),
+            Self::Misbehaved(reason) => Happening::Failed(reason.clone()),
+            Self::Unfinished { .. } => Happening::Failed("its message did not grow for 60 s".to_owned()),
+            Self::SlowConsumer { .. } => Happening::Failed("the client read nothing for 30 s".to_owned()),
+            Self::RequestBeforeLogin => {
+                Happening::Failed("its session used the broker before login".to_owned())
+            }
+        }
+    }
+
     /// Writes the log line. Peers cannot fill the log at the default level, save by being cut for slowness.
     pub(super) fn log(&self) {
         match self {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use framegate_broker::{
-    Broker, BrokerError, Connection, ConnectionId, Cursor, Effect, FeedItem, Name, Principal, Request,
-    RequestId, Subscribe, Subscription,
+    Broker, BrokerError, Connection, ConnectionId, Cursor, Effect, FeedItem, Happening, Name, Principal,
+    Request, RequestId, Subscribe, Subscription,
 };
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
@@ -43,6 +43,8 @@ pub(super) trait Line: Send {
     fn id(&self) -> ConnectionId;
     fn submit(&self, batch: Vec<(RequestId, Request)>) -> BoxFuture<'static, Result<(), BrokerError>>;
     fn written(&self, bytes: usize);
+    /// Tells why the connection is about to end.
+    fn report(&self, _what: Happening) {}
 }
 
 /// A subscription; dropping it ends it.
@@ -103,6 +105,10 @@ impl Line for Connection {
 
     fn written(&self, bytes: usize) {
         Connection::written(self, bytes);
+    }
+
+    fn report(&self, what: Happening) {
+        Connection::report(self, what);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 
 use framegate_broker::{
-    BrokerError, ConnectionId, Delivery, Effect, Name, Principal, Reply, Request, RequestId,
+    BrokerError, ConnectionId, Delivery, Effect, Happening, Name, Principal, Reply, Request, RequestId,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -174,6 +174,13 @@ impl<P: Port> Uplink<P> {
             seat.line.written(self.owed);
         }
         self.owed = 0;
+    }
+
+    /// Tells the broker why the connection is about to end.
+    pub(super) fn report(&self, what: Happening) {
+        if let Some(seat) = &self.seat {
+            seat.line.report(what);
+        }
     }
 
     /// Gives up a login that is under way.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use framegate_adaptor_api::Outbound;
-use framegate_broker::{BrokerError, ConsumerId, Lease, Outcome, Reply, Request, Seq, Settle};
+use framegate_broker::{BrokerError, ConsumerId, Lease, Outcome, Reply, Request, Said, Seq, Settle, Word};
 
 use super::Call;
 use crate::codec::{put_failure, put_success};
@@ -29,6 +29,16 @@ pub(crate) struct Settlement {
     /// Settled by requests that were answered before the last one.
     count: u64,
     failure: Option<Failure>,
+}
+
+/// What the outcome alone does not say of the command: a NACK that does not requeue, a REJECT that does.
+fn said(verb: Verb, outcome: Outcome) -> Option<Said> {
+    let word = match (verb, outcome) {
+        (Verb::Nack, Outcome::Reject) => Word::Nack,
+        (Verb::Reject, Outcome::Requeue { .. }) => Word::Reject,
+        _ => return None,
+    };
+    Some(Said { word, channel: None, tag: None, multiple: false })
 }
 
 impl Conversation {
@@ -58,7 +68,11 @@ impl Conversation {
         }
         let settles = leases.into_iter().map(|(consumer, seqs)| {
             let lease = Lease::Positions(consumer, seqs);
-            Request::Settle(Settle { lease, outcome, answer: true })
+            let settle = Settle { lease, outcome, answer: true };
+            match said(verb, outcome) {
+                Some(said) => Request::SettleAs(settle, said),
+                None => Request::Settle(settle),
+            }
         });
         self.submit_settles(verb, settles.collect(), call);
         Ok(())

@@ -7,6 +7,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{Alive, Shared, route};
 use crate::error::BrokerError;
+use crate::event::Happening;
 use crate::fold::inbox::{Batch, Inbox, Window};
 use crate::ids::{ConnectionId, RequestId};
 use crate::name::Name;
@@ -112,6 +113,12 @@ impl Connection {
             }
             Ok(())
         }
+    }
+
+    /// Tells of something that happened on the connection, for broker events. Never waits; what was submitted before comes
+    /// before it.
+    pub fn report(&self, what: Happening) {
+        self.shared.send(Inbox::Happened(self.id, what));
     }
 
     /// Gives window bytes back after deliveries were written to the peer.

@@ -160,6 +160,11 @@ impl Broker {
         self.shared.failure()
     }
 
+    /// All listeners are bound, by name and address: `broker.started` is published. Never waits.
+    pub fn announce(&self, listeners: Vec<(String, String)>) {
+        self.shared.send(Inbox::Started(listeners));
+    }
+
     /// Refuses publishes from now on; acks, cancels and queries go on.
     pub fn refuse_publishes(&self) {
         self.shared.stopping.store(true, Ordering::Release);

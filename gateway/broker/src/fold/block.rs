@@ -203,6 +203,7 @@ impl Core {
         if !self.closing {
             self.step_work();
             self.dispatch_dirty();
+            self.publish_events();
             self.relieve();
             self.publish_topology();
             self.mark_delivered();
@@ -274,6 +275,7 @@ impl Core {
             Report::Full(error) => {
                 self.full = true;
                 tracing::warn!(%error, "publishers are held until there is room; free disk space");
+                self.broker_error(&error.to_string());
                 self.tell_publishers(true);
             }
             Report::Room => {

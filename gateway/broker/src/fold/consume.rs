@@ -39,7 +39,9 @@ impl Core {
                 let result = self.cancel(connection, consumer, vhost);
                 self.answer(to, Lsn(0), result);
             }
-            Request::Settle(settle) => self.settle(to, connection, settle),
+            Request::Settle(settle) => self.settle(to, connection, settle, None),
+            Request::SettleAs(settle, said) => self.settle(to, connection, settle, Some(said)),
+            Request::Report(what) => self.happened(connection, what),
             Request::Recover(consumer) => self.recover(to, connection, consumer),
             Request::Browse(browse) => self.browse(to, connection, vhost, &browse),
             Request::Define(define) => self.define(to, connection, vhost, define),
@@ -125,6 +127,7 @@ impl Core {
                 held: Default::default(),
             },
         );
+        self.consumer_created(id, consume.consumer, queue);
         Ok(Reply::Done)
     }
 
@@ -225,6 +228,7 @@ impl Core {
             live.exclusive = None;
         }
         let next = live.single.as_mut().and_then(|single| single.leave((id, consumer)));
+        self.consumer_cancelled(id, consumer, queue);
         let auto_delete = self.state(queue).queue(queue).is_some_and(|q| q.spec.auto_delete);
         if auto_delete && self.live.get(&queue).is_some_and(|l| l.consumers == 0) {
             return self.drop_queue(queue);
@@ -363,6 +367,7 @@ impl Core {
         for queue in exclusive {
             self.drop_queue(queue);
         }
+        self.connection_closed(id);
         self.connections.remove(&id);
         self.gated.remove(&id);
     }
@@ -415,6 +420,7 @@ impl Core {
                 Some(gone)
             });
             if active && gone.is_some() {
+                self.consumer_cancelled(id, consumer, queue);
                 // in its turn: not before the answer to the consumer's start
                 let reason = CancelReason::QueueDeleted;
                 self.effect(id, Lsn(0), Effect::Cancelled { consumer, reason });

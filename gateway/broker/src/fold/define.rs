@@ -32,7 +32,11 @@ impl Core {
             }
             Define::Purge(name) => {
                 let queue = self.usable(connection, vhost, &name);
-                queue.map(|q| Reply::Removed { messages: self.purge(q) })
+                queue.map(|q| {
+                    let messages = self.purge(q);
+                    self.queue_purged(vhost, &name, messages);
+                    Reply::Removed { messages }
+                })
             }
             Define::Bind(binding) => self.bind(connection, vhost, binding),
             Define::Unbind(binding) => self.unbind(connection, vhost, &binding),
@@ -82,6 +86,7 @@ impl Core {
             if spec.durable {
                 self.log(Record::DefineExchange { vhost: vhost.clone(), spec: spec.clone() }, None, true);
             }
+            self.exchange_created(vhost, &spec);
         }
         self.exchange_info(vhost, &spec.name).map(Reply::Exchange)
     }
@@ -106,6 +111,8 @@ impl Core {
             self.log(Record::DeleteExchange { vhost: vhost.clone(), name: name.clone() }, None, true);
         }
         let removed = self.editor.delete_exchange(vhost, name);
+        self.bindings_deleted(vhost, &removed.bindings);
+        self.exchange_deleted(vhost, name);
         self.after_removal(vhost, removed);
     }
 
@@ -200,6 +207,7 @@ impl Core {
             connection.exclusive.push(id);
         }
         self.editor.add_queue(vhost, name, id);
+        self.queue_created(vhost, id);
         Ok(id)
     }
 
@@ -226,7 +234,7 @@ impl Core {
     /// A queue goes with its messages, bindings and consumers.
     pub(super) fn drop_queue(&mut self, queue: QueueId) {
         let Some(state) = self.state(queue).queue(queue) else { return };
-        let (vhost, name) = (state.vhost.clone(), state.spec.name.clone());
+        let (vhost, name, messages) = (state.vhost.clone(), state.spec.name.clone(), state.count);
         self.end_takers(queue);
         self.uncache_queue(queue);
         let owner = self.live.remove(&queue).and_then(|l| l.owner);
@@ -241,6 +249,8 @@ impl Core {
             self.log(record, None, true);
         }
         let removed = self.editor.remove_queue(&vhost, &name);
+        self.bindings_deleted(&vhost, &removed.bindings);
+        self.queue_deleted(&vhost, &name, messages);
         self.after_removal(&vhost, removed);
     }
 
@@ -257,11 +267,11 @@ impl Core {
         if self.editor.counts(vhost).bindings >= max {
             return Err(BrokerError::Limit { what: "bindings of a vhost", max: max as u64 });
         }
-        if self.editor.check_bind(vhost, &binding)?
-            && self.editor.bind(vhost, &binding)
-            && self.is_durable(vhost, &binding)
-        {
-            self.log(Record::Bind { vhost: vhost.clone(), binding }, None, true);
+        if self.editor.check_bind(vhost, &binding)? && self.editor.bind(vhost, &binding) {
+            if self.is_durable(vhost, &binding) {
+                self.log(Record::Bind { vhost: vhost.clone(), binding: binding.clone() }, None, true);
+            }
+            self.binding_created(vhost, &binding);
         }
         Ok(Reply::Done)
     }
@@ -286,6 +296,7 @@ impl Core {
         }
         let durable = self.is_durable(vhost, binding);
         let removed = self.editor.unbind(vhost, binding);
+        self.bindings_deleted(vhost, &removed.bindings);
         if !removed.bindings.is_empty() && durable {
             self.log(Record::Unbind { vhost: vhost.clone(), binding: binding.clone() }, None, true);
         }

@@ -83,6 +83,7 @@ impl Core {
             expired.push(Seq(seq));
         }
         if !expired.is_empty() {
+            self.messages_expired(queue, &expired);
             self.dead_letter(queue, &SeqSet::from_unsorted(expired), DeathReason::Expired);
         }
         fresh
@@ -295,6 +296,7 @@ impl Core {
         };
         connection.window.take(delivery.window_bytes());
         Metrics::add(&self.shared.metrics.delivered, 1);
+        self.message_delivered(id, &delivery);
         if terms.auto_ack {
             Metrics::add(&self.shared.metrics.acked, 1);
             self.remove(queue, &SeqSet::one(seq));

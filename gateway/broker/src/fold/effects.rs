@@ -150,9 +150,11 @@ impl Core {
             out: Vec::new(),
             gated: Default::default(),
             publishes: false,
+            closing: None,
             exclusive: Vec::new(),
         };
         self.connections.insert(opened.id, connection);
+        self.connection_opened(opened.id);
     }
 
     /// Nothing leaves any more: every receiver sees the end.
@@ -189,6 +191,7 @@ pub(super) fn detached(vhost: crate::name::Name) -> ConnectionLive {
         out: Vec::new(),
         gated: Default::default(),
         publishes: false,
+        closing: None,
         exclusive: Vec::new(),
     }
 }

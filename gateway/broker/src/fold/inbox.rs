@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use super::AnswerTo;
 use super::keeper::Kept;
 use crate::error::BrokerError;
+use crate::event::Happening;
 use crate::feed::{Page, Parts, Subscribe};
 use crate::ids::{ConnectionId, QueueId, RequestId, Seq, WatchId};
 use crate::name::Name;
@@ -34,6 +35,10 @@ pub(crate) enum Inbox {
         /// Who hears of it.
         reply: ReplyTo,
     },
+    /// A protocol reports what happened on a connection.
+    Happened(ConnectionId, Happening),
+    /// All listeners are bound, by name and address.
+    Started(Vec<(String, String)>),
     /// A connection opened.
     Connect(Box<Opened>),
     /// A connection is gone.

@@ -65,6 +65,8 @@ pub(crate) struct ConnectionLive {
     pub(crate) gated: VecDeque<(Lsn, Effect)>,
     /// It has published: it is told when publishers are held.
     pub(crate) publishes: bool,
+    /// Why it ends, as its protocol said.
+    pub(crate) closing: Option<String>,
     /// Queues that go with it.
     pub(crate) exclusive: Vec<QueueId>,
 }

@@ -10,6 +10,8 @@ mod define;
 mod delayed;
 mod dispatch;
 mod effects;
+mod event_body;
+mod events;
 pub(crate) mod inbox;
 mod keeper;
 mod limit;
@@ -125,6 +127,7 @@ pub(crate) struct Core {
     delivered: BTreeSet<QueueId>,
     /// Queues of early messages, with those whose time has come.
     parks: IdMap<QueueId, VecDeque<u64>>,
+    events: events::Events,
     /// When the next one may be written.
     delivered_mark_ms: u64,
     mark_timer: bool,
@@ -186,6 +189,8 @@ impl Core {
                 self.task(AnswerTo::Call(call), DETACHED, &vhost, task);
                 self.keep_permit(permit, before);
             }
+            Inbox::Happened(id, what) => self.happened(id, what),
+            Inbox::Started(listeners) => self.broker_started(&listeners),
             Inbox::Connect(opened) => self.connect(*opened),
             Inbox::Disconnect(id) => self.disconnect(id),
             Inbox::Resume(id) => self.resume(id),

@@ -124,7 +124,10 @@ impl Core {
         Metrics::add(&self.shared.metrics.published, 1);
         Metrics::add(&self.shared.metrics.published_bytes, publish.frame.as_bytes().len() as u64);
         let envelope = self.envelope_of(&publish);
-        Ok(self.place(vhost, envelope, &publish.frame, None, &targets))
+        self.message_published(vhost, &publish);
+        let outcome = self.place(vhost, envelope, &publish.frame, None, &targets);
+        self.message_routed(vhost, &publish, &targets, &outcome.published);
+        Ok(outcome)
     }
 
     /// Makes the topic or queue that the publish names, when it asks for that.
@@ -270,7 +273,7 @@ impl Core {
                         return Err(BrokerError::Conflict);
                     }
                 }
-                Task::Request(Request::Settle(settle)) => {
+                Task::Request(Request::Settle(settle) | Request::SettleAs(settle, _)) => {
                     let (id, consumer, seqs) = self.check_lease(connection, &settle.lease)?;
                     let extends = matches!(settle.outcome, SettleOutcome::Extend { .. });
                     // what one part settles, another cannot
@@ -305,6 +308,7 @@ impl Core {
         if let (false, Some((frame, envelope)), AnswerTo::Request(connection, id)) =
             (outcome.published.routed, returned, to)
         {
+            self.message_returned(connection, &envelope, &frame);
             let envelope = Box::new(envelope);
             self.effect(connection, Lsn(0), Effect::Returned { id, envelope, frame });
         }

@@ -47,6 +47,7 @@ impl Core {
                     self.topic_named(vhost, &name).ok_or_else(|| Self::missing(Kind::Topic, &name, vhost))?;
                 Reply::Topic(self.topic_info(topic))
             }
+            Query::Events { after, max } => Reply::Events(self.kept_events(vhost, after, max as usize)),
             Query::Connections => {
                 let mut connections: Vec<ConnectionInfo> = self
                     .connections

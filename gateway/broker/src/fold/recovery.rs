@@ -91,6 +91,7 @@ impl Core {
             gated_visible: Default::default(),
             delivered: Default::default(),
             parks,
+            events: Default::default(),
             delivered_mark_ms: 0,
             mark_timer: false,
             work: Default::default(),

@@ -4,6 +4,7 @@ use framegate_storage::Lsn;
 
 use super::{AnswerTo, Core, timers::Timer};
 use crate::error::BrokerError;
+use crate::event::Said;
 use crate::ids::{ConnectionId, ConsumerId, QueueId, Seq};
 use crate::limits::{SLICE_MESSAGES_MAX, UNDELIVERABLE_MAX};
 use crate::message::DeathReason;
@@ -37,7 +38,13 @@ impl Core {
     }
 
     /// A settlement in its turn.
-    pub(super) fn settle(&mut self, to: AnswerTo, connection: ConnectionId, settle: Settle) {
+    pub(super) fn settle(
+        &mut self,
+        to: AnswerTo,
+        connection: ConnectionId,
+        settle: Settle,
+        said: Option<Said>,
+    ) {
         let (id, consumer, seqs) = match self.check_lease(connection, &settle.lease) {
             Ok(found) => found,
             Err(error) => return self.answer(to, Lsn(0), Err(error)),
@@ -46,6 +53,7 @@ impl Core {
         if let Outcome::Extend { lease_ms } = settle.outcome {
             self.extend(id, consumer, &seqs, lease_ms);
         } else if let Some((queue, seqs)) = self.release(id, consumer, seqs) {
+            self.message_settled((id, consumer), queue, &seqs, settle.outcome, said);
             match settle.outcome {
                 Outcome::Ack => {
                     Metrics::add(&self.shared.metrics.acked, seqs.len());

@@ -166,6 +166,7 @@ impl Core {
 
     /// Closes the log with its last block; gives its position.
     pub(super) fn finish(&mut self) -> framegate_storage::Lsn {
+        self.broker_stopped();
         self.write_marks();
         self.closing = true;
         self.log(Record::Tick, None, true);

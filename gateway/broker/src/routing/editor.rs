@@ -7,11 +7,13 @@ use std::sync::Arc;
 use super::book::Book;
 use super::entries::{End, Entry};
 use super::hash::Seed;
+use super::route::Found;
 use super::topology::{Exchange, Table, Topology, Vhost};
 use super::watches::Watches;
 use super::{hashed, headers};
 use crate::definition::{BindTarget, BindingSpec, ExchangeKind, ExchangeSpec};
 use crate::error::{BrokerError, Kind};
+use crate::event::{AMQ_EVENT, EventKind};
 use crate::ids::{QueueId, TopicId, WatchId};
 use crate::name::Name;
 
@@ -20,6 +22,8 @@ use crate::name::Name;
 pub(crate) struct TopologyEditor {
     pub(super) current: Arc<Topology>,
     dirty: bool,
+    /// Kinds of broker events that somebody is bound for, in some vhost: one bit each.
+    wanted: u32,
     pub(super) books: HashMap<Name, Book, Seed>,
     pub(super) watches: Watches,
 }
@@ -40,6 +44,7 @@ impl TopologyEditor {
         Self {
             current: Arc::new(Topology { vhosts: tables }),
             dirty: true,
+            wanted: 0,
             books: vhosts.iter().map(|name| (name.clone(), Book::default())).collect(),
             watches: Watches::default(),
         }
@@ -127,6 +132,7 @@ impl TopologyEditor {
         let (Some(end), true, Some(book)) = (end, bindable, self.books.get_mut(vhost)) else { return false };
         let Some(order) = book.add(binding.clone()) else { return false };
         self.edit_table(vhost, &binding.exchange, |table| table.bind(binding, Entry { order, end }));
+        self.note_wanted(&binding.exchange);
         true
     }
 
@@ -196,6 +202,30 @@ impl TopologyEditor {
         true
     }
 
+    /// Somebody may be bound for a kind of broker event, in some vhost. One test of one bit.
+    #[inline]
+    pub(crate) fn wants(&self, kind: EventKind) -> bool {
+        self.wanted & kind.bit() != 0
+    }
+
+    /// Finds out anew which events are wanted, when the bindings of their exchange have changed.
+    fn note_wanted(&mut self, exchange: &str) {
+        if exchange != AMQ_EVENT {
+            return;
+        }
+        let is_wanted = |kind: &EventKind| {
+            self.current.vhosts.values().filter_map(|tables| tables.exchanges.get(AMQ_EVENT)).any(|events| {
+                let mut found = Found::default();
+                if let Table::Topic(trie) = &events.table {
+                    trie.find(kind.name(), &mut found);
+                }
+                !found.entries.is_empty()
+            })
+        };
+        self.wanted =
+            EventKind::ALL.iter().filter(|kind| is_wanted(kind)).fold(0, |set, kind| set | kind.bit());
+    }
+
     /// The tables of a vhost for a change; copied when the last snapshot holds them.
     fn edit(&mut self, vhost: &str) -> Option<&mut Vhost> {
         let tables = Arc::make_mut(&mut self.current).vhosts.get_mut(vhost)?;
@@ -218,6 +248,7 @@ impl TopologyEditor {
             let binding = self.books.get_mut(vhost).and_then(|book| book.remove(&exchange, order));
             let Some(binding) = binding else { continue };
             self.edit_table(vhost, &exchange, |table| table.unbind(&binding, order));
+            self.note_wanted(&exchange);
             let auto_delete = self.current.exchange(vhost, &exchange).is_some_and(|spec| spec.auto_delete);
             if auto_delete && !self.is_used(vhost, &exchange) {
                 removed.unused.push(exchange);

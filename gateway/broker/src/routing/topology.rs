@@ -18,6 +18,7 @@ use super::shared_map::SharedMap;
 use super::topic::Trie;
 use crate::AMQ_TOPIC;
 use crate::definition::{BindingSpec, ExchangeKind, ExchangeSpec};
+use crate::event::AMQ_EVENT;
 use crate::ids::{QueueId, TopicId};
 use crate::name::Name;
 
@@ -29,7 +30,7 @@ pub(super) const PREDECLARED: [(&str, ExchangeKind, bool); 7] = [
     (AMQ_TOPIC, ExchangeKind::Topic, false),
     ("amq.headers", ExchangeKind::Headers, false),
     ("amq.match", ExchangeKind::Headers, false),
-    ("amq.framegate.event", ExchangeKind::Topic, true),
+    (AMQ_EVENT, ExchangeKind::Topic, true),
 ];
 
 /// Whether the exchange is one that every vhost has and nobody may delete.

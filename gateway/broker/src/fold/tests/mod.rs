@@ -4,6 +4,7 @@ mod answers;
 mod browse;
 mod dead_letters;
 mod delayed;
+mod events;
 mod exchanges;
 mod limits;
 mod log;
