@@ -84,6 +84,7 @@ const RIGHTS: &[(&str, &[&str])] = &[
         "serde_json",
         &[
             "framegate-adaptor-api",
+            "framegate-amqp",
             "framegate-cloudevents",
             "framegate-messagex",
             "framegate-web",
