@@ -256,7 +256,8 @@ fn a_handshake_that_goes_wrong_ends_in_the_protocols_words() {
         client.expect(10, 10);
         client.send(0, 10, 11, arguments);
         client.next_frame().map(|(_, _, payload)| {
-            let id = (u16::from_be_bytes([payload[0], payload[1]]), u16::from_be_bytes([payload[2], payload[3]]));
+            let id =
+                (u16::from_be_bytes([payload[0], payload[1]]), u16::from_be_bytes([payload[2], payload[3]]));
             harness::peers::amqp::Came { channel: 0, id, args: payload[4..].to_vec() }.told()
         })
     };

@@ -15,7 +15,6 @@ pub(crate) fn put(table: &mut TableWriter<'_>, deaths: &[Death], own: &Propertie
     let Some(last) = deaths.first() else { return };
     // of those at the same time the one that stands last is the oldest
     let Some(first) = deaths.iter().rev().min_by_key(|death| death.time_ms) else { return };
-    let expiration = own.expiration.map(|short| short.0);
     let cc_keys = 1 + keys_in_cc(own);
     let mut entries = table.array("x-death");
     for death in deaths {
@@ -31,8 +30,8 @@ pub(crate) fn put(table: &mut TableWriter<'_>, deaths: &[Death], own: &Propertie
             keys.item_text(key.as_bytes());
         }
         keys.end();
-        if let Some(expiration) = expiration.filter(|_| std::ptr::eq(death, first)) {
-            entry.text("original-expiration", expiration);
+        if let Some(ttl_ms) = death.ttl_ms {
+            entry.text("original-expiration", ttl_ms.to_string().as_bytes());
         }
         entry.end();
     }

@@ -180,6 +180,12 @@ impl Failure {
                 let allowed = "expected all, any, all-with-x, or any-with-x";
                 Self::precondition(method, format!("Invalid x-match field value <<\"{value}\">>; {allowed}"))
             }
+            BrokerError::Invalid { what: "exchange type", value, .. } => {
+                Self::precondition(method, format!("unknown exchange type '{value}'"))
+            }
+            BrokerError::Invalid { what: "binding key", value, .. } => {
+                Self::precondition(method, format!("The binding key must be an integer: <<\"{value}\">>"))
+            }
             BrokerError::Limit { what, max } if what.contains("consumers") => {
                 Self::new(Code::NotAllowed, method, format!("reached maximum ({max}) of {what}"))
             }

@@ -79,6 +79,8 @@ pub struct Publish {
     pub ttl_ms: Option<u64>,
     /// Delay in ms.
     pub delay_ms: u64,
+    /// The delay is one for exchanges that delay; any other routes the message at once.
+    pub delay_by_exchange: bool,
     /// De-duplication, if asked for.
     pub dedup: Option<Dedup>,
     /// User id to pass on, if the protocol does.
@@ -102,6 +104,7 @@ impl Publish {
             priority: None,
             ttl_ms: None,
             delay_ms: 0,
+            delay_by_exchange: false,
             dedup: None,
             publisher: None,
             frame,
@@ -199,6 +202,8 @@ pub enum Credit {
     Consumer(ConsumerId, Option<u32>),
     /// Of a pool.
     Pool(PoolId, Option<u32>),
+    /// A running consumer shares the limit of a pool from now on, with what it holds already.
+    Join(ConsumerId, PoolId),
 }
 
 /// Which deliveries are meant.

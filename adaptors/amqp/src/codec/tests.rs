@@ -148,7 +148,9 @@ fn damage_never_panics_and_what_is_taken_comes_back() {
 
 #[test]
 fn faults_of_the_outer_frame_are_told_apart() {
-    let cut = |bytes: &[u8]| next_frame(bytes, 131_072);
+    fn cut(bytes: &[u8]) -> CutFrame<'_> {
+        next_frame(bytes, 131_072)
+    }
     assert_eq!(cut(&[9]), CutFrame::Bad(FrameFault::UnknownType(9)));
     assert_eq!(cut(&[8, 0, 0, 0, 0, 0, 0, 0]), CutFrame::Bad(FrameFault::BadEnd { kind: 8, end: 0 }));
     let large = [3, 0, 1, 0, 3, 0x0d, 0x40];

@@ -47,6 +47,15 @@ pub(super) enum LastQueue {
     Awaited,
 }
 
+/// Holds what was pulled from a queue.
+#[derive(Debug)]
+pub(super) struct Getter {
+    pub(super) queue: Name,
+    pub(super) consumer: ConsumerId,
+    /// The queue tells how often a delivery failed before.
+    pub(super) tells_count: bool,
+}
+
 /// See the top of the file.
 pub(super) struct Channel {
     pub(super) number: u16,
@@ -63,8 +72,8 @@ pub(super) struct Channel {
     /// Limit that its consumers share, once one was set.
     pub(super) pool: Option<PoolId>,
     pub(super) last_queue: LastQueue,
-    /// Who holds what was pulled, by the queue of the last pull.
-    pub(super) getter: Option<(Name, ConsumerId)>,
+    /// Who pulls, by the queue of the last pull.
+    pub(super) getter: Option<Getter>,
     /// Where direct replies come in.
     pub(super) reply_queue: Option<Name>,
     /// The exchange that the last publish of a transaction was checked for.
@@ -139,6 +148,9 @@ impl Channel {
                 self.put(&Method::QueueDeclareOk { queue, message_count: 0, consumer_count: consumers }, out);
             }
             Local::CancelOk(tag) => self.put(&Method::BasicCancelOk { consumer_tag: Short::text(&tag) }, out),
+            Local::Cancel(tag) => {
+                self.put(&Method::BasicCancel { consumer_tag: Short::text(&tag), nowait: true }, out);
+            }
             Local::CloseOk => {
                 self.put(&Method::ChannelCloseOk {}, out);
                 self.phase = Phase::Gone;
@@ -217,10 +229,16 @@ impl Channel {
             content.forget(link);
         }
         let mut holders = std::mem::take(&mut self.consumers);
-        for consumer in &holders {
-            link.consumers.remove(consumer);
-            link.request(self.number, Request::Cancel(*consumer), out);
-        }
+        holders.retain(|consumer| {
+            let gone = link.consumers.remove(consumer);
+            let is_stream = gone.is_some_and(|c| c.stream.is_some());
+            if is_stream {
+                out.unsubscribe.push(*consumer);
+            } else {
+                link.request(self.number, Request::Cancel(*consumer), out);
+            }
+            !is_stream
+        });
         for (consumer, _) in self.unacked.take_all() {
             if !holders.contains(&consumer) {
                 holders.push(consumer);
@@ -302,14 +320,20 @@ impl Channel {
                 self.declared(link, method, nowait, &asked, result, out)?
             }
             Waiting::Purged { nowait } => {
-                let count = removed(result).map_err(|error| link.failure(error, method))?;
+                let count = match removed(result) {
+                    Ok(count) => count,
+                    Err(error) => return self.refuse_stream(link, method, "queue.purge", error, out),
+                };
                 if !nowait {
                     self.put(&Method::QueuePurgeOk { message_count: count }, out);
                 }
             }
-            Waiting::Deleted { nowait } => {
+            Waiting::Deleted { nowait, name } => {
                 let count = match removed(result) {
-                    Err(BrokerError::NotFound { .. }) => 0,
+                    Err(BrokerError::NotFound { .. }) => {
+                        self.delete_stream(link, method, nowait, name, out);
+                        return Ok(());
+                    }
                     result => result.map_err(|error| link.failure(error, method))?,
                 };
                 if !nowait {
@@ -324,6 +348,21 @@ impl Channel {
                 self.consuming(link, method, consumer, nowait, result, out)?;
             }
             Waiting::Cancelling { consumer, nowait } => self.cancelled(link, consumer, nowait, out),
+            Waiting::StreamLooked { nowait, name } => {
+                self.stream_looked(link, method, nowait, &name, result, out)?;
+            }
+            Waiting::StreamFound { consumer, nowait, name } => {
+                self.stream_found(link, method, consumer, nowait, name, result, out)?;
+            }
+            Waiting::Refusing { what, name } => {
+                return Err(self.stream_refused(link, method, what, &name, result));
+            }
+            Waiting::LookedToGet => {
+                // When it is not there the pull says so.
+                if let (Ok(Reply::Queue(info)), Some(getter)) = (result, self.getter.as_mut()) {
+                    getter.tells_count = crate::arguments::is_quorum(&info.properties);
+                }
+            }
             Waiting::Got { consumer, no_ack } => self.got(link, method, consumer, no_ack, result, out)?,
             Waiting::Committed => {
                 result.map_err(|error| link.failure(error, method))?;

@@ -2,15 +2,16 @@
 
 use framegate_adaptor_api::{Egress, Outbound};
 use framegate_broker::{
-    BrokerError, Consume, ConsumerId, Credit, Define, Delivery, Fetch, Name, Outcome, Position, QueueSpec,
-    Reply, Request,
+    BrokerError, Consume, ConsumerId, Credit, Define, Delivery, Fetch, Kind, Name, Outcome, Position,
+    QueueSpec, Reply, Request,
 };
 
-use super::channel::Channel;
+use super::channel::{Channel, Getter};
 use super::content::{is_pseudo, lossy};
 use super::link::{Consumer, Link};
 use super::pending::{Local, Pending, Waiting};
 use super::queue::{Named, REPLY_PREFIX, REPLY_TO};
+use super::stream::start_of;
 use crate::arguments::{Subject, is_quorum};
 use crate::codec::{FRAME_OVERHEAD_BYTES, Method, MethodId, Properties, Short, Table, put_content};
 use crate::failure::{Code, Failure};
@@ -52,7 +53,14 @@ impl Channel {
             self.say(Local::Send(Method::BasicQosOk {}), out);
             return Ok(());
         }
+        let is_first = self.pool.is_none();
         let pool = *self.pool.get_or_insert_with(|| link.next_pool());
+        // Consumers that run already share it from now on.
+        for consumer in self.consumers.iter().filter(|_| is_first) {
+            if link.consumers.get(consumer).is_some_and(|c| !c.no_ack) {
+                link.request(self.number, Request::Credit(Credit::Join(*consumer, pool)), out);
+            }
+        }
         let limit = (count > 0).then_some(count.into());
         let waiting = Waiting::Plain { ok: Some(Method::BasicQosOk {}), lenient: false };
         self.ask(link, method, waiting, Request::Credit(Credit::Pool(pool, limit)), out);
@@ -69,7 +77,7 @@ impl Channel {
     ) -> Result<bool, Failure> {
         let Named::Is(queue) = self.queue_of(start.queue, method)? else { return Ok(false) };
         let tag: Box<str> = match lossy(start.tag.0) {
-            tag if tag.is_empty() => format!("amq.ctag-{}", uuid::Uuid::new_v4().simple()).into(),
+            tag if tag.is_empty() => made_tag().into(),
             tag => tag.into(),
         };
         if self.consumer_of(link, &tag).is_some() {
@@ -78,6 +86,7 @@ impl Channel {
         }
         let subject = Subject { queue: &queue, vhost: &link.vhost, method };
         let priority = subject.int(&start.arguments, "x-priority")?.unwrap_or(0);
+        let from = start_of(&start.arguments, method)?;
         let takes_replies = queue.as_bytes() == REPLY_TO;
         if takes_replies && !start.no_ack {
             return Err(Failure::precondition(method, "reply consumer cannot acknowledge"));
@@ -87,7 +96,10 @@ impl Channel {
         }
         let consumer = link.next_consumer();
         let (channel, no_ack, nowait) = (self.number, start.no_ack, start.nowait);
-        link.consumers.insert(consumer, Consumer { channel, tag, no_ack, tells_count: false, takes_replies });
+        link.consumers.insert(
+            consumer,
+            Consumer { channel, tag, no_ack, tells_count: false, takes_replies, from, stream: None },
+        );
         self.consumers.push(consumer);
         if takes_replies {
             let spec = QueueSpec {
@@ -129,6 +141,8 @@ impl Channel {
     ) -> Result<(), Failure> {
         let reply = match result {
             Ok(reply) => reply,
+            // It may be a stream: the answer to the consumer's start says it once more.
+            Err(BrokerError::NotFound { .. }) => return Ok(()),
             Err(error) => return Err(self.not_started(link, consumer, error, method)),
         };
         if let Reply::Queue(info) = reply
@@ -189,8 +203,13 @@ impl Channel {
         result: Result<Reply, BrokerError>,
         out: &mut Outbound,
     ) -> Result<(), Failure> {
-        if let Err(error) = result {
-            return Err(self.not_started(link, consumer, error, method));
+        match result {
+            Ok(_) => {}
+            Err(BrokerError::NotFound { kind: Kind::Queue, name, .. }) => {
+                self.consume_stream(link, method, consumer, nowait, name, out);
+                return Ok(());
+            }
+            Err(error) => return Err(self.not_started(link, consumer, error, method)),
         }
         if let Some(entry) = link.consumers.get(&consumer).filter(|_| !nowait) {
             self.put(&Method::BasicConsumeOk { consumer_tag: Short::text(&entry.tag) }, out);
@@ -214,7 +233,7 @@ impl Channel {
         self.consumers.iter().find(has_tag).copied()
     }
 
-    fn forget_consumer(&mut self, link: &mut Link, consumer: ConsumerId) -> Option<Consumer> {
+    pub(super) fn forget_consumer(&mut self, link: &mut Link, consumer: ConsumerId) -> Option<Consumer> {
         self.consumers.retain(|id| *id != consumer);
         let gone = link.consumers.remove(&consumer)?;
         if gone.takes_replies {
@@ -233,7 +252,16 @@ impl Channel {
         out: &mut Outbound,
     ) {
         let tag = lossy(tag.0);
-        match self.consumer_of(link, &tag) {
+        let consumer = self.consumer_of(link, &tag);
+        let is_stream = |id: &ConsumerId| link.consumers.get(id).is_some_and(|c| c.stream.is_some());
+        match consumer {
+            Some(consumer) if is_stream(&consumer) => {
+                out.unsubscribe.push(consumer);
+                self.forget_consumer(link, consumer);
+                if !nowait {
+                    self.say(Local::CancelOk(tag.into()), out);
+                }
+            }
             Some(consumer) => {
                 let waiting = Waiting::Cancelling { consumer, nowait };
                 self.ask(link, method, waiting, Request::Cancel(consumer), out);
@@ -266,7 +294,8 @@ impl Channel {
         if let Some(gone) = self.forget_consumer(link, consumer)
             && link.capabilities.consumer_cancel_notify
         {
-            self.put(&Method::BasicCancel { consumer_tag: Short::text(&gone.tag), nowait: true }, out);
+            // A client that deletes the queue itself hears of that first.
+            self.say(Local::Cancel(gone.tag), out);
         }
     }
 
@@ -285,10 +314,15 @@ impl Channel {
             return Err(Failure::new(Code::NotFound, method, text));
         }
         let consumer = match &self.getter {
-            Some((last, consumer)) if *last == queue => *consumer,
-            _ => link.next_consumer(),
+            Some(getter) if getter.queue == queue => getter.consumer,
+            _ => {
+                let consumer = link.next_consumer();
+                self.getter = Some(Getter { queue: queue.clone(), consumer, tells_count: false });
+                let look = Request::Define(Define::QueuePassive(queue.clone()));
+                self.ask(link, method, Waiting::LookedToGet, look, out);
+                consumer
+            }
         };
-        self.getter = Some((queue.clone(), consumer));
         let fetch =
             Fetch { consumer, queue, max: 1, wait_ms: 0, auto_ack: no_ack, lease_ms: None, tokens: false };
         let waiting = Waiting::Got { consumer, no_ack };
@@ -308,9 +342,10 @@ impl Channel {
         result: Result<Reply, BrokerError>,
         out: &mut Outbound,
     ) -> Result<(), Failure> {
-        let (mut messages, remaining) = match result.map_err(|error| link.failure(error, method))? {
-            Reply::Fetched { messages, remaining } => (messages, remaining),
-            _ => (Vec::new(), 0),
+        let (mut messages, remaining) = match result {
+            Ok(Reply::Fetched { messages, remaining }) => (messages, remaining),
+            Ok(_) => (Vec::new(), 0),
+            Err(error) => return self.refuse_stream(link, method, "basic.get", error, out),
         };
         let Some(delivery) = messages.pop() else {
             self.put(&Method::BasicGetEmpty { reserved_1: Short(&[]) }, out);
@@ -318,7 +353,10 @@ impl Channel {
         };
         let Delivery { envelope, frame, origin, .. } = &delivery;
         let message = Egress { envelope, frame, origin, headers: &link.headers };
-        let extra = Extra::default();
+        // A pull tells of no failed delivery, too.
+        let tells_count = self.getter.as_ref().is_some_and(|getter| getter.tells_count);
+        let failed = delivery.attempt.saturating_sub(1);
+        let extra = Extra { delivery_count: tells_count.then_some(failed), stream_offset: None };
         if !fits(message, extra, link.frame_max) {
             self.undeliverable(link, consumer, &delivery, no_ack, out);
             self.put(&Method::BasicGetEmpty { reserved_1: Short(&[]) }, out);
@@ -401,8 +439,16 @@ impl Channel {
     }
 }
 
+/// A tag that nobody has: 22 characters of base64url behind the prefix.
+fn made_tag() -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let random = uuid::Uuid::new_v4().as_u128();
+    let characters = (0..22).filter_map(|n| ALPHABET.get((random >> (6 * n) & 63) as usize));
+    "amq.ctag-".chars().chain(characters.map(|byte| char::from(*byte))).collect()
+}
+
 /// Whether the properties fit one frame. Nearly all do, which is seen without writing them.
-fn fits(message: Egress<'_>, extra: Extra, frame_max: usize) -> bool {
+pub(super) fn fits(message: Egress<'_>, extra: Extra, frame_max: usize) -> bool {
     let room = frame_max.saturating_sub(FRAME_OVERHEAD_BYTES);
     let attributes = message.frame.as_bytes().len() - message.frame.data().len();
     if attributes * 2 + message.envelope.deaths.len() * 1024 + HEADER_SLACK_BYTES <= room {

@@ -189,7 +189,8 @@ impl Channel {
         publish.priority = meta.priority;
         publish.ttl_ms = meta.ttl_ms;
         publish.publisher = meta.publisher;
-        let _ = meta.delay_ms;
+        publish.delay_ms = meta.delay_ms;
+        publish.delay_by_exchange = true;
         link.has_published = true;
         if let Mode::Tx(_) = self.mode {
             return self.publish_in_tx(link, publish, PUBLISH, out);

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use framegate_adaptor_api::{Egress, Outbound};
-use framegate_broker::{Effect, Origin, RequestId};
+use framegate_adaptor_api::{Egress, Outbound, Subscribed};
+use framegate_broker::{ConsumerId, Effect, FeedItem, Origin, RequestId};
 
 use super::channel::{Channel, Phase, open_ok};
 use super::consume::Start;
@@ -35,7 +35,9 @@ impl Conversation {
 
     /// Input waits for the broker.
     pub(super) fn is_held(&self) -> bool {
-        self.link.hold.is_some() || self.link.unconfirmed.len() >= UNCONFIRMED_MAX
+        self.link.hold.is_some()
+            || self.link.hold_for.is_some()
+            || self.link.unconfirmed.len() >= UNCONFIRMED_MAX
     }
 
     /// A frame of a channel above 0.
@@ -174,6 +176,32 @@ impl Conversation {
         Ok(())
     }
 
+    /// A subscription is live, or was refused.
+    pub(super) fn subscribed(
+        &mut self,
+        consumer: ConsumerId,
+        result: Result<Subscribed, framegate_broker::BrokerError>,
+        out: &mut Outbound,
+    ) {
+        if self.link.hold_for == Some(consumer) {
+            self.link.hold_for = None;
+        }
+        let number = self.link.consumers.get(&consumer).map(|c| c.channel);
+        if let Some(channel) = number.and_then(|n| self.channels.get_mut(&n)) {
+            channel.subscribed(&mut self.link, consumer, result, out);
+        }
+    }
+
+    /// An item of a stream. Whether there is room for more.
+    pub(super) fn item(&mut self, consumer: ConsumerId, item: &FeedItem, out: &mut Outbound) -> bool {
+        let FeedItem::Event(event) = item else { return true };
+        let number = self.link.consumers.get(&consumer).map(|c| c.channel);
+        match number.and_then(|n| self.channels.get_mut(&n)) {
+            Some(channel) => channel.deliver_event(&mut self.link, consumer, event, out),
+            None => false,
+        }
+    }
+
     fn channel_of(&self, id: RequestId) -> Option<&Channel> {
         let (number, _) = split_id(id);
         self.channels.get(&number).map(|c| &**c).filter(|channel| channel.owns(id))
@@ -235,6 +263,7 @@ impl Conversation {
             }
         }
         self.link.hold = None;
+        self.link.hold_for = None;
         self.link.unconfirmed.clear();
     }
 }

@@ -43,8 +43,8 @@ impl Channel {
                     return Err(default_exchange(id));
                 }
                 let word = String::from_utf8_lossy(kind.0);
-                let unknown = || Failure::precondition(id, format!("unknown exchange type '{word}'"));
-                let kind = ExchangeKind::parse(&word).ok_or_else(unknown)?;
+                let kind = ExchangeKind::declared(&word, &headers::arguments(&arguments));
+                let kind = kind.map_err(|error| link.failure(error, id))?;
                 let alternate = alternate_exchange(&arguments, id)?;
                 let spec = ExchangeSpec { name, kind, durable, auto_delete, internal, alternate };
                 (Define::Exchange(spec), nowait, Method::ExchangeDeclareOk {}, false)

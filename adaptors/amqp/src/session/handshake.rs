@@ -20,6 +20,11 @@ const CAPABILITIES: [&str; 9] = [
     "direct_reply_to",
 ];
 
+/// What is compatible: Celery takes the meaning of `basic.qos` from these two, and would stall workers of any other product.
+const PRODUCT: &str = "RabbitMQ";
+/// The last version in which `basic.qos` has the meaning that it has here.
+const VERSION: &str = "3.13.7";
+
 const TUNE_OK: MethodId = MethodId::new(10, 31);
 
 /// Says what the server is.
@@ -34,10 +39,10 @@ pub(super) fn put_start(out: &mut Outbound) {
     for (key, value) in [
         ("cluster_name", "framegate"),
         ("copyright", "The framegate authors"),
-        ("information", "Licensed under the Apache License 2.0"),
-        ("platform", "Rust"),
-        ("product", "framegate"),
-        ("version", env!("CARGO_PKG_VERSION")),
+        ("information", "framegate, licensed under the Apache License 2.0"),
+        ("platform", concat!("framegate ", env!("CARGO_PKG_VERSION"))),
+        ("product", PRODUCT),
+        ("version", VERSION),
     ] {
         table.text(key, value.as_bytes());
     }

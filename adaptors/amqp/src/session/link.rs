@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 
 use framegate_adaptor_api::Outbound;
 use framegate_broker::{
-    BrokerError, ConsumerId, HeaderTable, Lease, Name, Outcome, PoolId, Request, RequestId, Seq, Settle,
+    BrokerError, ConsumerId, HeaderTable, Lease, Name, Outcome, PoolId, Request, RequestId, Seq, Settle, feed,
 };
 use framegate_frame::Limits;
 
@@ -37,6 +37,19 @@ pub(super) struct Consumer {
     pub(super) tells_count: bool,
     /// Replies come to it directly.
     pub(super) takes_replies: bool,
+    /// Where it begins if its queue is a stream.
+    pub(super) from: Option<feed::From>,
+    /// Its queue is a stream.
+    pub(super) stream: Option<Stream>,
+}
+
+/// A subscription that is a consumer.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) prefetch: u32,
+    /// Deliveries that were not acked.
+    pub(super) held: u32,
+    pub(super) nowait: bool,
 }
 
 /// Settlements of one kind that go out together.
@@ -60,6 +73,8 @@ pub(super) struct Link {
     pub(super) consumers: HashMap<ConsumerId, Consumer>,
     /// Nothing is read before this is answered.
     pub(super) hold: Option<RequestId>,
+    /// Nothing is read before this subscription is live.
+    pub(super) hold_for: Option<ConsumerId>,
     /// Publishes in confirm mode that are not confirmed, in order.
     pub(super) unconfirmed: VecDeque<RequestId>,
     /// Bytes of contents that are still arriving.
@@ -85,6 +100,7 @@ impl Link {
             headers,
             consumers: HashMap::new(),
             hold: None,
+            hold_for: None,
             unconfirmed: VecDeque::new(),
             unfinished: 0,
             has_published: false,
@@ -114,6 +130,12 @@ impl Link {
         seqs: impl IntoIterator<Item = Seq>,
         out: &mut Outbound,
     ) {
+        if let Some(stream) = self.consumers.get_mut(&consumer).and_then(|c| c.stream.as_mut()) {
+            let count = u32::try_from(seqs.into_iter().count()).unwrap_or(u32::MAX);
+            stream.held = stream.held.saturating_sub(count);
+            out.resume_feed.push(consumer);
+            return;
+        }
         let fits = |s: &&mut Settling| {
             s.consumer == consumer && s.outcome == outcome && s.seqs.len() < SETTLED_AT_ONCE_MAX
         };

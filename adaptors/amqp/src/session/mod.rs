@@ -19,14 +19,16 @@ mod link;
 mod pending;
 mod queue;
 mod settle;
+mod stream;
 mod tx;
 
 use std::time::Duration;
 
 use framegate_adaptor_api::{
-    Credentials, Login, LoginError, Outbound, Progress, Session, SessionContext, SessionError, Welcome,
+    Credentials, Login, LoginError, Outbound, Progress, Session, SessionContext, SessionError, Subscribed,
+    Welcome,
 };
-use framegate_broker::Effect;
+use framegate_broker::{BrokerError, ConsumerId, Effect, FeedItem};
 use framegate_frame::Limits;
 
 use self::conversation::{Conversation, Taken};
@@ -403,6 +405,30 @@ impl Session for AmqpSession {
         }
         self.end_call(out);
         Ok(())
+    }
+
+    fn subscribed(
+        &mut self,
+        consumer: ConsumerId,
+        result: Result<Subscribed, BrokerError>,
+        out: &mut Outbound,
+    ) -> Result<(), SessionError> {
+        if self.state == State::Open {
+            self.conversation.subscribed(consumer, result, out);
+        }
+        self.end_call(out);
+        Ok(())
+    }
+
+    fn feed(
+        &mut self,
+        consumer: ConsumerId,
+        item: &FeedItem,
+        out: &mut Outbound,
+    ) -> Result<bool, SessionError> {
+        let has_room = self.state == State::Open && self.conversation.item(consumer, item, out);
+        self.end_call(out);
+        Ok(has_room)
     }
 
     fn tick(&mut self, now: Duration, out: &mut Outbound) -> Result<Duration, SessionError> {

@@ -1,6 +1,6 @@
 //! What a channel has to say, in order: answers of the broker that are still to come, and behind them what it could say at once.
 
-use framegate_broker::{ConsumerId, RequestId};
+use framegate_broker::{ConsumerId, Name, RequestId};
 
 use crate::codec::{Method, MethodId};
 use crate::failure::Failure;
@@ -18,8 +18,13 @@ pub(super) enum Pending {
 #[derive(Debug)]
 pub(super) enum Local {
     Send(Method<'static>),
-    DeclareOk { queue: Box<str>, consumers: u32 },
+    DeclareOk {
+        queue: Box<str>,
+        consumers: u32,
+    },
     CancelOk(Box<str>),
+    /// The broker has ended a consumer.
+    Cancel(Box<str>),
     CloseOk,
     Fail(Failure),
 }
@@ -37,11 +42,28 @@ pub(super) enum Waiting {
         nowait: bool,
         asked: Box<str>,
     },
+    /// A stream is declared or looked at.
+    StreamLooked {
+        nowait: bool,
+        name: Name,
+    },
+    /// The stream of a consumer that starts.
+    StreamFound {
+        consumer: ConsumerId,
+        nowait: bool,
+        name: Name,
+    },
+    /// What a stream cannot do was asked of a name that is no queue's.
+    Refusing {
+        what: &'static str,
+        name: Name,
+    },
     Purged {
         nowait: bool,
     },
     Deleted {
         nowait: bool,
+        name: Name,
     },
     /// The queue of a consumer that starts.
     Looked(ConsumerId),
@@ -58,6 +80,8 @@ pub(super) enum Waiting {
         consumer: ConsumerId,
         nowait: bool,
     },
+    /// The queue of a pull.
+    LookedToGet,
     Got {
         consumer: ConsumerId,
         no_ack: bool,

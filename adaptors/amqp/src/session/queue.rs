@@ -8,7 +8,7 @@ use super::content::queue_name;
 use super::exchange::default_exchange;
 use super::link::{Link, name};
 use super::pending::{Local, Waiting};
-use crate::arguments::{Flags, Subject, queue_properties};
+use crate::arguments::{Flags, QueueType, Subject, queue_properties};
 use crate::codec::{Method, MethodId, Short, Table};
 use crate::failure::{Code, Failure};
 use crate::headers;
@@ -110,7 +110,10 @@ impl Channel {
             }
             Method::QueueDelete { queue, if_unused, if_empty, nowait, .. } => {
                 let Named::Is(name) = self.queue_of(queue, id)? else { return Ok(false) };
-                (Define::DeleteQueue { name, if_unused, if_empty }, Waiting::Deleted { nowait })
+                (
+                    Define::DeleteQueue { name: name.clone(), if_unused, if_empty },
+                    Waiting::Deleted { nowait, name },
+                )
             }
             _ => return Ok(true),
         };
@@ -162,7 +165,12 @@ impl Channel {
         }
         let subject = Subject { queue: &name, vhost: &link.vhost, method: id };
         let flags = Flags { durable, exclusive, auto_delete, unnamed: name.is_empty() };
+        let kind = subject.queue_type(arguments)?;
         let properties = queue_properties(subject, flags, arguments)?;
+        if kind == QueueType::Stream {
+            self.last_queue = LastQueue::Named(name.clone());
+            return self.declare_stream(link, name, nowait, arguments, id, out);
+        }
         self.last_queue = if name.is_empty() { LastQueue::Awaited } else { LastQueue::Named(name.clone()) };
         let waiting = Waiting::Declared { nowait, asked: name.as_str().into() };
         let prefix = GENERATED_PREFIX;
@@ -174,7 +182,7 @@ impl Channel {
     /// Answer to a declaration.
     pub(super) fn declared(
         &mut self,
-        link: &Link,
+        link: &mut Link,
         method: MethodId,
         nowait: bool,
         asked: &str,
@@ -190,6 +198,10 @@ impl Channel {
             {
                 let what = format!("queue '{name}' in vhost '{}'", link.vhost);
                 return Err(Failure::locked(method, &what));
+            }
+            Err(BrokerError::NotFound { kind: Kind::Queue, name, .. }) => {
+                self.look_for_stream(link, method, nowait, name, out);
+                return Ok(());
             }
             Err(error) => return Err(link.failure(error, method)),
             Ok(_) => return Err(Failure::new(Code::InternalError, method, "unexpected answer")),

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Shared;
-use crate::definition::BindTarget;
+use crate::definition::{BindTarget, ExchangeKind};
 use crate::error::{Access, BrokerError, Kind};
 use crate::fold::PARK;
 use crate::fold::inbox::Task;
@@ -45,7 +45,14 @@ pub(super) fn bytes(task: &Task) -> usize {
     }
 }
 
-fn route_publish(shared: &Shared, principal: &Principal, vhost: &Name, publish: Publish) -> Task {
+fn route_publish(shared: &Shared, principal: &Principal, vhost: &Name, mut publish: Publish) -> Task {
+    if publish.delay_by_exchange && publish.delay_ms > 0 {
+        let topology = shared.topology.load();
+        let exchange = topology.exchange(vhost, &publish.exchange);
+        if !exchange.is_some_and(|e| matches!(e.kind, ExchangeKind::Delayed(_))) {
+            publish.delay_ms = 0;
+        }
+    }
     let watermark = publish.answer == Answer::Watermark;
     let mut targets = Targets::default();
     match find_targets(shared, principal, vhost, &publish, &mut targets) {

@@ -154,6 +154,14 @@ impl Core {
                 }
                 self.wake_consumer(id, consumer);
             }
+            Credit::Join(consumer, pool) => {
+                let Some(live) = connection.consumers.get_mut(&consumer) else { return };
+                if live.pool.replace(pool).is_none() {
+                    let held = u32::try_from(live.held.len()).unwrap_or(u32::MAX);
+                    let pool = connection.pools.entry(pool).or_default();
+                    pool.used = pool.used.saturating_add(held);
+                }
+            }
             Credit::Pool(pool, limit) => {
                 connection.pools.entry(pool).or_default().limit = limit;
                 self.wake_pool(id, pool);

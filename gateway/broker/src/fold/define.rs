@@ -130,8 +130,7 @@ impl Core {
         mut spec: QueueSpec,
     ) -> Result<Reply, BrokerError> {
         if spec.name.is_empty() {
-            let id = uuid::Uuid::new_v4().simple();
-            spec.name = Name::new(&format!("{}{id}", spec.prefix))?;
+            spec.name = Name::new(&made_name(spec.prefix))?;
         } else if let Some(queue) = self.editor.current().queue(vhost, &spec.name) {
             self.usable(connection, vhost, &spec.name)?;
             self.check_equal(queue, &spec)?;
@@ -374,4 +373,17 @@ impl Core {
         self.editor.remove_topic(&vhost, &name);
         self.topic_idle_since.remove(&id);
     }
+}
+
+/// A name that nobody has: the prefix and 22 characters of base64url.
+fn made_name(prefix: &str) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut random = uuid::Uuid::new_v4().as_u128();
+    let mut name = String::with_capacity(prefix.len() + 22);
+    name.push_str(prefix);
+    for _ in 0..22 {
+        name.extend(ALPHABET.get((random & 63) as usize).map(|byte| char::from(*byte)));
+        random >>= 6;
+    }
+    name
 }

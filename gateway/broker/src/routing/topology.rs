@@ -23,13 +23,15 @@ use crate::ids::{QueueId, TopicId};
 use crate::name::Name;
 
 /// Exchanges that every vhost has; all durable. The one for broker events is the broker's own to publish to.
-pub(super) const PREDECLARED: [(&str, ExchangeKind, bool); 7] = [
+pub(super) const PREDECLARED: [(&str, ExchangeKind, bool); 8] = [
     ("", ExchangeKind::Direct, false),
     ("amq.direct", ExchangeKind::Direct, false),
     ("amq.fanout", ExchangeKind::Fanout, false),
     (AMQ_TOPIC, ExchangeKind::Topic, false),
     ("amq.headers", ExchangeKind::Headers, false),
     ("amq.match", ExchangeKind::Headers, false),
+    // clients of other brokers look for it; nothing is published to it
+    ("amq.rabbitmq.trace", ExchangeKind::Topic, true),
     (AMQ_EVENT, ExchangeKind::Topic, true),
 ];
 

@@ -98,6 +98,17 @@ fn a_delayed_message_waits_on_after_a_restart_and_a_purge_leaves_it() {
 }
 
 #[test]
+fn a_delay_for_exchanges_that_delay_is_none_elsewhere() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    rig.call(&mut peer, queue("q", QueueProperties::default())).expect("declared");
+    rig.put(&mut peer, Publish { delay_ms: 60_000, delay_by_exchange: true, ..message("q", "now") });
+    rig.send(&mut peer, vec![Request::Consume(consumer(1, "q", None))]);
+    rig.settle();
+    assert_eq!(peer.texts(), ["now"]);
+}
+
+#[test]
 fn a_lease_that_is_extended_runs_out_later_than_the_others() {
     let mut rig = Rig::new();
     let mut peer = rig.connect();
