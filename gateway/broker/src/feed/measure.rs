@@ -85,6 +85,7 @@ impl Feed {
             replay: Arc::new(NoStore),
             start: Start::Live,
             lost: None,
+            gone_to: framegate_storage::Lsn(0),
             generation: Generation(1),
             ended: Box::new(drop),
         })

@@ -54,6 +54,8 @@ pub struct Subscription {
     /// Live-only events pushed before `live_from` and before `next`.
     live_seen: u64,
     exact: bool,
+    /// Losses up to here are known.
+    gone_to: Lsn,
     ended: Option<Box<dyn FnOnce(WatchId) + Send>>,
 }
 
@@ -78,7 +80,7 @@ enum Look {
 impl Subscription {
     /// Joins the watch. Everything kept above the start, and everything pushed from now on, will be yielded.
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { watch, replay, start, lost, generation, ended } = parts;
+        let Parts { watch, replay, start, lost, gone_to, generation, ended } = parts;
         let slot = watch.join();
         let (live_from, live_seen, head) = {
             let state = watch.state();
@@ -105,6 +107,7 @@ impl Subscription {
             live_from,
             live_seen,
             exact,
+            gone_to,
             ended,
         }
     }
@@ -173,6 +176,12 @@ impl Subscription {
     #[must_use]
     pub fn resumed_exactly(&self) -> bool {
         self.exact
+    }
+
+    /// It reads what is kept, and a page is under way.
+    #[cfg(test)]
+    pub(crate) fn is_replaying(&self) -> bool {
+        matches!(self.phase, Phase::Replaying { page: Some(_), .. })
     }
 
     fn hand_out(&mut self, into: &mut Vec<FeedItem>, max: usize) {
@@ -252,8 +261,12 @@ impl Subscription {
 
     fn take_page(&mut self, read: Page) {
         let before = self.position;
-        if let Some(gone_to) = read.gone_to.filter(|gone_to| *gone_to > before) {
-            self.position = gone_to;
+        if let Some(gone_to) = read.gone_to.filter(|gone_to| *gone_to > before.max(self.gone_to)) {
+            // what another topic keeps below it is still to come
+            if !read.events.iter().any(|event| event.cursor.position <= gone_to) {
+                self.position = gone_to;
+            }
+            self.gone_to = gone_to;
             self.lose();
         }
         // The ring has what is above its floor, with the encodings that others have made.

@@ -234,6 +234,7 @@ impl World {
             replay: Arc::new(self.store.clone()),
             start,
             lost,
+            gone_to: Lsn(0),
             generation: GENERATION,
             ended: Box::new(move |id| {
                 assert_eq!(id, WatchId(1));

@@ -299,6 +299,9 @@ impl Core {
         while self.in_flight.front().is_some_and(|b| b.last <= upto) {
             self.in_flight.pop_front();
         }
+        while let Some((_, queue)) = self.opening.pop_front_if(|o| o.0 <= upto) {
+            self.mark_dirty(queue);
+        }
         while let Some((_, queue, seq)) = self.gated_visible.pop_front_if(|v| v.0 <= upto) {
             if let Some(live) = self.live.get_mut(&queue) {
                 live.visible = seq;

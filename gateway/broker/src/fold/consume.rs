@@ -317,7 +317,7 @@ impl Core {
         let Some(waiting) = self.waiters.get(&waiter) else { return };
         let queue = waiting.queue;
         // dirty: it may have been read just now, and is handed out at the end of this pass
-        let comes = !self.is_open() || self.live.get(&queue).is_some_and(|l| l.loading || l.dirty);
+        let comes = !self.is_queue_open(queue) || self.live.get(&queue).is_some_and(|l| l.loading || l.dirty);
         if comes && self.ready_count(queue) > 0 {
             self.timers.add(self.now.mono_ms + LOADING_MS, Timer::Wait(waiter));
         } else {

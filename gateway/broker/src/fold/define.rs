@@ -184,17 +184,26 @@ impl Core {
         let owner = spec.exclusive.then_some(connection);
         let properties = spec.properties.clone();
         let gated = spec.properties.deliver_durable || self.store.caps().shared;
+        let mut opens_at = Lsn(0);
         let (id, vhost) = if volatile {
             let id = QueueId(self.volatile.next_queue() | VOLATILE_BIT);
             let record = Record::DefineQueue { id, vhost: vhost.clone(), spec: Box::new(spec) };
             self.apply_unlogged(id, record);
+            // ids of volatile queues come again after a start: their numbers do not
+            let first = self.claim.epoch.0.saturating_sub(1) << 32 | 1;
+            if let Some(queue) = self.volatile.queue_mut(id) {
+                queue.slots.skip_to(first);
+            }
             (id, vhost)
         } else {
             let id = QueueId(self.durable.next_queue());
-            self.log(Record::DefineQueue { id, vhost: vhost.clone(), spec: Box::new(spec) }, None, true);
+            let record = Record::DefineQueue { id, vhost: vhost.clone(), spec: Box::new(spec) };
+            opens_at = self.log(record, None, true).0;
+            self.opening.push_back((opens_at, id));
             (id, vhost)
         };
-        let mut live = QueueLive::new(1, 0, owner, &properties);
+        let first = self.state(id).queue(id).map_or(1, |q| q.slots.next());
+        let mut live = QueueLive { opens_at, ..QueueLive::new(first, 0, owner, &properties) };
         if gated && !volatile {
             live.visible = 0;
         }
@@ -296,8 +305,9 @@ impl Core {
         let durable = self.is_durable(vhost, binding);
         let removed = self.editor.unbind(vhost, binding);
         self.bindings_deleted(vhost, &removed.bindings);
-        if !removed.bindings.is_empty() && durable {
-            self.log(Record::Unbind { vhost: vhost.clone(), binding: binding.clone() }, None, true);
+        // as it was made: the arguments may have been given in another order now
+        if let Some(made) = removed.bindings.first().filter(|_| durable) {
+            self.log(Record::Unbind { vhost: vhost.clone(), binding: made.clone() }, None, true);
         }
         self.after_removal(vhost, removed);
         Ok(Reply::Done)

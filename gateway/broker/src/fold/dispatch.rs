@@ -37,6 +37,12 @@ impl Core {
         self.durable_to >= self.opens_at
     }
 
+    /// The queue's definition is durable, and so is the start. Were a queue lost after something of it was seen, another one
+    /// would get its id.
+    pub(super) fn is_queue_open(&self, queue: QueueId) -> bool {
+        self.is_open() && self.live.get(&queue).is_none_or(|l| l.opens_at <= self.durable_to)
+    }
+
     /// Queues are waiting to be looked at again at once.
     pub(crate) fn has_more(&self) -> bool {
         !self.dirty.is_empty() || !self.work.is_empty() || self.is_overfull()
@@ -138,7 +144,7 @@ impl Core {
 
     /// Delivers what can be delivered now.
     pub(super) fn dispatch(&mut self, queue: QueueId) {
-        if !self.is_open() {
+        if !self.is_queue_open(queue) {
             return;
         }
         if self.is_park(queue) {

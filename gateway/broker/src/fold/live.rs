@@ -181,6 +181,8 @@ pub(crate) struct QueueLive {
     pub(crate) expiring: bool,
     /// Wall time in ms at which a timer looks at the head; 0: there is none.
     pub(crate) expire_timer_ms: u64,
+    /// Nothing is delivered before the log is durable up to here: its own definition.
+    pub(crate) opens_at: Lsn,
     /// It stands in the list of queues to dispatch.
     pub(crate) dirty: bool,
 }
@@ -218,6 +220,7 @@ impl QueueLive {
             fresh_from: u64::MAX,
             expiring: false,
             expire_timer_ms: 0,
+            opens_at: Lsn(0),
             dirty: false,
         }
     }

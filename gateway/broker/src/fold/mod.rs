@@ -17,11 +17,11 @@ mod keeper;
 mod limit;
 mod live;
 mod load;
+#[cfg(test)]
+mod model;
 mod moves;
 mod publish;
 mod query;
-#[cfg(test)]
-mod random_tests;
 mod reader;
 mod ready;
 mod recovery;
@@ -128,6 +128,8 @@ pub(crate) struct Core {
     /// Queues of early messages, with those whose time has come.
     parks: IdMap<QueueId, VecDeque<u64>>,
     events: events::Events,
+    /// New queues that nothing is delivered from before their definition is durable.
+    opening: VecDeque<(Lsn, QueueId)>,
     /// When the next one may be written.
     delivered_mark_ms: u64,
     mark_timer: bool,

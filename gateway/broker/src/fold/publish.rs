@@ -196,9 +196,10 @@ impl Core {
         let topic = targets.topic.and_then(|id| Some((id, Offset(self.durable.topic(id)?.entries.next()))));
         if let Some((topic, offset)) = topic {
             let stands = body.unwrap_or(Body::Memory { len });
-            let mut kept = envelope.clone();
-            kept.persistent = true;
-            let record = Record::Append { topic, offset, envelope: kept, body: stands };
+            // whoever sees it live sees what a replay shows
+            let mut envelope = envelope;
+            envelope.persistent = true;
+            let record = Record::Append { topic, offset, envelope: envelope.clone(), body: stands };
             let (lsn, _) = self.log(record, Some(frame), true);
             gate = gate.max(lsn);
             published.offset = Some(offset);
@@ -276,9 +277,12 @@ impl Core {
                 Task::Request(Request::Settle(settle) | Request::SettleAs(settle, _)) => {
                     let (id, consumer, seqs) = self.check_lease(connection, &settle.lease)?;
                     let extends = matches!(settle.outcome, SettleOutcome::Extend { .. });
-                    // what one part settles, another cannot
-                    let seqs: BTreeSet<_> = seqs.into_iter().collect();
-                    if !seqs.iter().all(|seq| extends || leases.insert((id, consumer, *seq))) {
+                    // what one part settles, no later one can settle or keep
+                    let free = |seq| match extends {
+                        true => !leases.contains(&(id, consumer, seq)),
+                        false => leases.insert((id, consumer, seq)),
+                    };
+                    if !seqs.into_iter().all(free) {
                         return Err(BrokerError::UnknownDelivery);
                     }
                 }

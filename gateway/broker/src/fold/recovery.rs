@@ -92,6 +92,7 @@ impl Core {
             delivered: Default::default(),
             parks,
             events: Default::default(),
+            opening: Default::default(),
             delivered_mark_ms: 0,
             mark_timer: false,
             work: Default::default(),
@@ -111,8 +112,9 @@ impl Core {
             keeper,
             shared,
         };
-        let (started, _) = core.log(Record::Start { clean: claim.clean }, None, true);
-        core.opens_at = if claim.clean { Lsn(0) } else { started };
+        // after a clean stop too: were this life lost with its start, the next one would begin as clean and give its numbers
+        // again
+        core.opens_at = core.log(Record::Start { clean: claim.clean }, None, true).0;
         core.reset_cursors();
         core.reset_order();
         core.start_sweeping();

@@ -27,7 +27,11 @@ impl Core {
                 if !seqs.iter().all(|seq| holder.held.contains_key(&seq.0)) {
                     return Err(BrokerError::UnknownDelivery);
                 }
-                Ok((connection, *consumer, seqs.clone()))
+                // one delivery, however often it is named
+                let mut seqs = seqs.clone();
+                seqs.sort_unstable();
+                seqs.dedup();
+                Ok((connection, *consumer, seqs))
             }
             Lease::Token(token) => {
                 let (id, consumer, seq) =

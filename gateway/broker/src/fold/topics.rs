@@ -96,6 +96,7 @@ impl Core {
         }
         let Some(watch) = self.watches.get(&id).map(Arc::clone) else { return };
         let (start, lost) = self.start_of(id, what.from);
+        let gone_to = self.gone_to(id);
         let shared = Arc::clone(&self.shared);
         shared.subscribed(1);
         let ended = Box::new(move |id| {
@@ -103,7 +104,8 @@ impl Core {
             shared.send(Inbox::Unwatch(id));
         });
         let replay = self.shared.replay();
-        let parts = Parts { watch, replay, start, lost, generation: self.claim.generation, ended };
+        let generation = self.claim.generation;
+        let parts = Parts { watch, replay, start, lost, gone_to, generation, ended };
         // whoever hears of the subscription may publish to it at once
         self.publish_topology();
         // dropping the parts of a caller that is gone would leave the watch: `ended` is not called then
@@ -117,7 +119,7 @@ impl Core {
     fn start_of(&self, watch: WatchId, from: From) -> (Start, Option<(Option<String>, Cursor)>) {
         let topics = self.editor.topics_of(watch);
         let states = || topics.iter().filter_map(|(_, id)| self.durable.topic(*id));
-        let gone_to = states().map(|t| t.gone_to).max().unwrap_or(Lsn(0));
+        let gone_to = self.gone_to(watch);
         // the position right before the first event from an offset on
         let before = |first: fn(&crate::state::TopicState, u64) -> u64, argument: u64| {
             let position = |t: &crate::state::TopicState| {
@@ -126,9 +128,11 @@ impl Core {
             };
             Lsn(states().map(position).min().unwrap_or(self.visible_to.0).min(self.visible_to.0))
         };
+        // one topic may have lost newer events than the oldest that another one keeps
+        let earliest = before(|t, _| t.entries.first(), 0);
         match from {
             From::Latest => (Start::Live, None),
-            From::Earliest => (Start::After(gone_to_start(gone_to)), None),
+            From::Earliest => (Start::After(earliest), None),
             From::Time(time_ms) => (Start::After(before(|t, at| t.since(at), time_ms)), None),
             From::Offset(offset) => (Start::After(before(|t, at| at.max(t.entries.first()), offset.0)), None),
             From::Last(count) => (Start::After(self.before_last(&topics, count)), None),
@@ -140,12 +144,16 @@ impl Core {
                 {
                     (Start::After(cursor.position), None)
                 }
-                _ => {
-                    let start = gone_to_start(gone_to);
-                    (Start::After(start), Some((Some(text), self.cursor(start))))
-                }
+                _ => (Start::After(earliest), Some((Some(text), self.cursor(earliest)))),
             },
         }
+    }
+
+    /// Position of the newest event of a watch's topics that is not kept any more.
+    fn gone_to(&self, watch: WatchId) -> Lsn {
+        let topics = self.editor.topics_of(watch);
+        let gone = topics.iter().filter_map(|(_, id)| self.durable.topic(*id)).map(|t| t.gone_to);
+        gone.max().unwrap_or(Lsn(0))
     }
 
     /// The position before the last so many events of some topics.
@@ -153,10 +161,11 @@ impl Core {
         let mut newest = BinaryHeap::new();
         for (_, id) in topics {
             let Some(topic) = self.durable.topic(*id) else { continue };
-            let first = topic.entries.next().saturating_sub(count.into()).max(topic.entries.first());
-            for offset in first..topic.entries.next() {
-                let entry = topic.entries.get(offset).filter(|e| e.lsn <= self.visible_to.0);
-                newest.extend(entry.map(|e| Reverse(e.lsn)));
+            // what is not visible yet is none of the last ones: it comes live
+            let end = topic.after(self.visible_to);
+            let first = end.saturating_sub(count.into()).max(topic.entries.first());
+            for offset in first..end {
+                newest.extend(topic.entries.get(offset).map(|e| Reverse(e.lsn)));
                 if newest.len() > count as usize {
                     newest.pop();
                 }
@@ -267,9 +276,4 @@ impl Core {
     pub(super) fn start_sweeping(&mut self) {
         self.timers.add(SWEEP_MS, Timer::Sweep);
     }
-}
-
-/// The earliest that is kept stands right after what is gone.
-fn gone_to_start(gone_to: Lsn) -> Lsn {
-    gone_to
 }

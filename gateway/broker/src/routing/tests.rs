@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::headers::HeadersOf;
 use super::pattern::tests::{OBSERVED, naive_text, text};
+use super::topology::PREDECLARED;
 use super::{Targets, Topology, TopologyEditor, is_predeclared};
 use crate::definition::{Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue};
 use crate::error::BrokerError;
@@ -66,15 +67,13 @@ fn predeclared_exchanges_are_there_in_every_vhost() {
     let mut editor = editor();
     let topology = editor.publish().unwrap();
     assert!(editor.publish().is_none());
-    for exchange in
-        ["", "amq.direct", "amq.fanout", "amq.topic", "amq.headers", "amq.match", "amq.framegate.event"]
-    {
+    for (exchange, _, internal) in PREDECLARED {
         let spec = topology.exchange("other", exchange).unwrap();
         assert!(spec.durable && !spec.auto_delete && is_predeclared(exchange));
-        assert_eq!(spec.internal, exchange == "amq.framegate.event");
+        assert_eq!(spec.internal, internal);
     }
     assert!(!is_predeclared("amq.other") && topology.has_vhost("other") && !topology.has_vhost("none"));
-    assert_eq!(editor.exchanges(V).len(), 7);
+    assert_eq!(editor.exchanges(V).len(), PREDECLARED.len());
 }
 
 #[test]

@@ -1,16 +1,19 @@
 //! A core over a paused store, driven pass by pass.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::task::{Context, Poll, Wake, Waker};
 
 use framegate_frame::{Frame, FrameKind, Limits as FrameLimits};
-use framegate_storage::{Claim, ShardId, ShardStore};
+use framegate_storage::{Claim, Report, ShardId, ShardStore};
 use framegate_storage_memory::MemoryStore;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::broker::{Shared, route_request};
 use crate::definition::{QueueProperties, QueueSpec};
 use crate::error::BrokerError;
+use crate::feed::{FeedItem, Subscribe, Subscription};
 use crate::fold::inbox::{Batch, Inbox, Opened, Window};
 use crate::fold::{Core, Now, replay};
 use crate::headers::HeaderTable;
@@ -25,38 +28,41 @@ use crate::request::{
 use crate::routing::TopologyEditor;
 
 /// See the module.
-pub(super) struct Rig {
-    pub(super) store: MemoryStore,
-    pub(super) core: Core,
-    pub(super) claim: Claim,
-    pub(super) now: Now,
+pub(in crate::fold) struct Rig {
+    pub(in crate::fold) store: MemoryStore,
+    pub(in crate::fold) core: Core,
+    pub(in crate::fold) claim: Claim,
+    pub(in crate::fold) now: Now,
     inbox: Receiver<Inbox>,
     shared: Arc<Shared>,
     next_connection: u64,
+    /// What the store reported as durable.
+    reported: Arc<AtomicU64>,
 }
 
 /// A connection's end.
-pub(super) struct Peer {
-    pub(super) id: ConnectionId,
+pub(in crate::fold) struct Peer {
+    pub(in crate::fold) id: ConnectionId,
     outbox: mpsc::UnboundedReceiver<Vec<Effect>>,
+    window: Arc<Window>,
     next: u64,
     kept: Vec<Effect>,
 }
 
-pub(super) fn name(text: &str) -> Name {
+pub(in crate::fold) fn name(text: &str) -> Name {
     Name::new(text).expect("short")
 }
 
-pub(super) fn frame(text: &str) -> Frame {
+pub(in crate::fold) fn frame(text: &str) -> Frame {
     let attributes = [("datacontenttype", "text/plain")];
     Frame::build(FrameKind::Event, attributes, text.as_bytes(), &FrameLimits::GATEWAY).expect("frame")
 }
 
-pub(super) fn text(delivery: &Delivery) -> String {
+pub(in crate::fold) fn text(delivery: &Delivery) -> String {
     String::from_utf8(delivery.frame.data().to_vec()).expect("text")
 }
 
-pub(super) fn seq(delivery: &Delivery) -> Seq {
+pub(in crate::fold) fn seq(delivery: &Delivery) -> Seq {
     match delivery.position {
         Position::Queue(seq) => seq,
         Position::Topic(..) => panic!("not of a queue"),
@@ -64,11 +70,11 @@ pub(super) fn seq(delivery: &Delivery) -> Seq {
 }
 
 /// A persistent message to a queue.
-pub(super) fn message(queue: &str, body: &str) -> Publish {
+pub(in crate::fold) fn message(queue: &str, body: &str) -> Publish {
     Publish { persistent: true, ..Publish::new(name(""), name(queue), frame(body)) }
 }
 
-pub(super) fn consumer(id: u32, queue: &str, prefetch: Option<u32>) -> Consume {
+pub(in crate::fold) fn consumer(id: u32, queue: &str, prefetch: Option<u32>) -> Consume {
     Consume {
         consumer: ConsumerId(id),
         queue: name(queue),
@@ -82,22 +88,22 @@ pub(super) fn consumer(id: u32, queue: &str, prefetch: Option<u32>) -> Consume {
     }
 }
 
-pub(super) fn pull(holder: u32, queue: &str, max: u32, wait_ms: u64, auto_ack: bool) -> Request {
+pub(in crate::fold) fn pull(holder: u32, queue: &str, max: u32, wait_ms: u64, auto_ack: bool) -> Request {
     let (consumer, queue) = (ConsumerId(holder), name(queue));
     Request::Fetch(Fetch { consumer, queue, max, wait_ms, auto_ack, lease_ms: None, tokens: false })
 }
 
-pub(super) fn queue(name_: &str, properties: QueueProperties) -> Request {
+pub(in crate::fold) fn queue(name_: &str, properties: QueueProperties) -> Request {
     let spec = QueueSpec { name: name(name_), durable: true, properties, ..QueueSpec::default() };
     Request::Define(Define::Queue(spec))
 }
 
-pub(super) fn settlement(consumer: u32, seqs: &[Seq], outcome: Outcome) -> Settle {
+pub(in crate::fold) fn settlement(consumer: u32, seqs: &[Seq], outcome: Outcome) -> Settle {
     Settle { lease: Lease::Positions(ConsumerId(consumer), seqs.to_vec()), outcome, answer: true }
 }
 
 /// Dead letters go to a queue by the default exchange.
-pub(super) fn dead_to(key: &str) -> QueueProperties {
+pub(in crate::fold) fn dead_to(key: &str) -> QueueProperties {
     QueueProperties {
         dead_letter_exchange: Some(name("")),
         dead_letter_key: Some(name(key)),
@@ -105,7 +111,7 @@ pub(super) fn dead_to(key: &str) -> QueueProperties {
     }
 }
 
-pub(super) fn info(rig: &mut Rig, peer: &mut Peer, queue: &str) -> QueueInfo {
+pub(in crate::fold) fn info(rig: &mut Rig, peer: &mut Peer, queue: &str) -> QueueInfo {
     match rig.call(peer, Request::Query(Query::Queue(name(queue)))) {
         Ok(Reply::Queue(info)) => info,
         other => panic!("{other:?}"),
@@ -113,7 +119,11 @@ pub(super) fn info(rig: &mut Rig, peer: &mut Peer, queue: &str) -> QueueInfo {
 }
 
 /// Texts and newest deaths of what is in a queue, taken out.
-pub(super) fn corpses(rig: &mut Rig, peer: &mut Peer, queue: &str) -> Vec<(String, DeathReason, u64)> {
+pub(in crate::fold) fn corpses(
+    rig: &mut Rig,
+    peer: &mut Peer,
+    queue: &str,
+) -> Vec<(String, DeathReason, u64)> {
     let mut all = Vec::new();
     while info(rig, peer, queue).ready > 0 {
         rig.send(peer, vec![pull(77, queue, 100, 1000, true)]);
@@ -123,15 +133,27 @@ pub(super) fn corpses(rig: &mut Rig, peer: &mut Peer, queue: &str) -> Vec<(Strin
 }
 
 impl Rig {
-    pub(super) fn new() -> Self {
+    pub(in crate::fold) fn new() -> Self {
         Self::on(&MemoryStore::paused(), Now { wall_ms: 1_000_000, mono_ms: 10 })
     }
 
     /// Starts over what a store holds.
-    pub(super) fn on(store: &MemoryStore, now: Now) -> Self {
+    pub(in crate::fold) fn on(store: &MemoryStore, now: Now) -> Self {
+        let mut rig = Self::start(store, now, Limits::default());
+        rig.settle();
+        rig
+    }
+
+    /// Starts, and does nothing yet.
+    pub(in crate::fold) fn start(store: &MemoryStore, now: Now, limits: Limits) -> Self {
         let (sender, inbox) = channel();
         let reports = sender.clone();
+        let reported = Arc::new(AtomicU64::new(0));
+        let durable = Arc::clone(&reported);
         let report = Box::new(move |report| {
+            if let Report::Durable { upto } = &report {
+                durable.store(upto.0, Ordering::SeqCst);
+            }
             let _ = reports.send(Inbox::Report(report));
         });
         let claim = store.claim(ShardId(0), report).expect("claimed");
@@ -139,30 +161,73 @@ impl Rig {
         let vhosts = vec![name("/")];
         let topology = TopologyEditor::new(&vhosts).publish().unwrap_or_default();
         let generation = claim.generation;
-        let shared =
-            Shared::new(Limits::default(), HeaderTable::default(), vhosts, generation, topology, sender);
+        reported.store(claim.next.0 - 1, Ordering::SeqCst);
+        let shared = Shared::new(limits, HeaderTable::default(), vhosts, generation, topology, sender);
         let as_store: Arc<dyn ShardStore> = Arc::new(store.clone());
         let core = Core::new(state, claim, as_store, Arc::clone(&shared), now).expect("core");
-        let mut rig = Self { store: store.clone(), core, claim, now, inbox, shared, next_connection: 0 };
-        rig.settle();
-        rig
+        Self { store: store.clone(), core, claim, now, inbox, shared, next_connection: 0, reported }
     }
 
-    pub(super) fn shared(&self) -> &Shared {
+    /// Position up to which the store said that the log is durable.
+    pub(in crate::fold) fn reported(&self) -> u64 {
+        self.reported.load(Ordering::SeqCst)
+    }
+
+    pub(in crate::fold) fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// One pass over what waits.
-    pub(super) fn pass(&mut self) {
+    /// Takes what waits in the inbox.
+    pub(in crate::fold) fn take_inbox(&mut self) {
         while let Ok(message) = self.inbox.try_recv() {
             self.core.take(message, self.now);
         }
+    }
+
+    /// One pass over what waits.
+    pub(in crate::fold) fn pass(&mut self) {
+        self.take_inbox();
         self.core.timer(self.now);
         self.core.end_pass();
     }
 
+    /// Waits for bodies that are being read; false when none are.
+    pub(in crate::fold) fn load(&mut self) -> bool {
+        let loading = self.core.is_loading();
+        if loading {
+            let message = self.inbox.recv().expect("the readers live");
+            self.core.take(message, self.now);
+        }
+        loading
+    }
+
+    /// A subscription.
+    pub(in crate::fold) fn subscribe(&mut self, what: Subscribe) -> Result<Subscription, BrokerError> {
+        let (reply, mut answer) = oneshot::channel();
+        self.core.take(Inbox::Subscribe { vhost: name("/"), what, reply }, self.now);
+        answer.try_recv().expect("an answer at once").map(Subscription::new)
+    }
+
+    /// Everything that a subscription can be told now.
+    pub(in crate::fold) fn read(&mut self, subscription: &mut Subscription) -> Vec<FeedItem> {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        let mut items = Vec::new();
+        loop {
+            match subscription.poll_next(&mut context, &mut items, usize::MAX >> 1) {
+                Poll::Ready(true) => {}
+                Poll::Ready(false) => panic!("the feed ended"),
+                Poll::Pending if subscription.is_replaying() => {
+                    self.take_inbox();
+                    std::thread::park();
+                }
+                Poll::Pending => return items,
+            }
+        }
+    }
+
     /// Passes until nothing is left to do, everything is durable and no body is being read.
-    pub(super) fn settle(&mut self) {
+    pub(in crate::fold) fn settle(&mut self) {
         loop {
             self.pass();
             if self.store.release(usize::MAX) > 0 || self.core.has_more() {
@@ -178,14 +243,20 @@ impl Rig {
     }
 
     /// Lets time go by.
-    pub(super) fn wait(&mut self, ms: u64) {
+    pub(in crate::fold) fn wait(&mut self, ms: u64) {
         self.now.wall_ms += ms;
         self.now.mono_ms += ms;
     }
 
-    pub(super) fn connect(&mut self) -> Peer {
+    pub(in crate::fold) fn connect(&mut self) -> Peer {
+        self.connect_with(1 << 40)
+    }
+
+    /// A connection with so many bytes on its way out.
+    pub(in crate::fold) fn connect_with(&mut self, window: usize) -> Peer {
         self.next_connection += 1;
         let (sender, outbox) = mpsc::unbounded_channel();
+        let window = Arc::new(Window::new(window));
         let id = ConnectionId(self.next_connection);
         let opened = Opened {
             id,
@@ -193,14 +264,14 @@ impl Rig {
             user: name("test"),
             label: "test".to_owned(),
             outbox: sender,
-            window: Arc::new(Window::new(1 << 40)),
+            window: Arc::clone(&window),
         };
         self.core.take(Inbox::Connect(Box::new(opened)), self.now);
-        Peer { id, outbox, next: 0, kept: Vec::new() }
+        Peer { id, outbox, window, next: 0, kept: Vec::new() }
     }
 
     /// Hands over requests as one batch, without a pass.
-    pub(super) fn send(&mut self, peer: &mut Peer, requests: Vec<Request>) -> Vec<RequestId> {
+    pub(in crate::fold) fn send(&mut self, peer: &mut Peer, requests: Vec<Request>) -> Vec<RequestId> {
         let (user, vhost) = (Principal::unrestricted(name("test")), name("/"));
         let untaken =
             Arc::new(Semaphore::new(1)).try_acquire_owned().expect("a new semaphore has its permit");
@@ -217,7 +288,7 @@ impl Rig {
     }
 
     /// One request to its end.
-    pub(super) fn call(&mut self, peer: &mut Peer, request: Request) -> Result<Reply, BrokerError> {
+    pub(in crate::fold) fn call(&mut self, peer: &mut Peer, request: Request) -> Result<Reply, BrokerError> {
         let id = self.send(peer, vec![request])[0];
         self.settle();
         let mut answer = None;
@@ -231,13 +302,13 @@ impl Rig {
     }
 
     /// Publishes to a queue, safe.
-    pub(super) fn put(&mut self, peer: &mut Peer, publish: Publish) {
+    pub(in crate::fold) fn put(&mut self, peer: &mut Peer, publish: Publish) {
         self.send(peer, vec![Request::Publish(publish)]);
         self.settle();
     }
 
     /// The next deliveries, when a reader has to read their bodies first.
-    pub(super) fn until(&mut self, peer: &mut Peer) -> Vec<Delivery> {
+    pub(in crate::fold) fn until(&mut self, peer: &mut Peer) -> Vec<Delivery> {
         loop {
             let deliveries = peer.deliveries();
             if !deliveries.is_empty() {
@@ -250,7 +321,7 @@ impl Rig {
     }
 
     /// The answer to a pull, whose bodies a reader may have to read first.
-    pub(super) fn until_fetched(&mut self, peer: &mut Peer) -> Vec<Delivery> {
+    pub(in crate::fold) fn until_fetched(&mut self, peer: &mut Peer) -> Vec<Delivery> {
         loop {
             self.settle();
             for effect in peer.effects() {
@@ -263,7 +334,7 @@ impl Rig {
     }
 
     /// The answer to a browse whose bodies a reader has to read first.
-    pub(super) fn until_browsed(&mut self, peer: &mut Peer) -> Vec<crate::request::Browsed> {
+    pub(in crate::fold) fn until_browsed(&mut self, peer: &mut Peer) -> Vec<crate::request::Browsed> {
         loop {
             self.pass();
             for effect in peer.effects() {
@@ -277,13 +348,25 @@ impl Rig {
         }
     }
 
-    pub(super) fn disconnect(&mut self, peer: Peer) {
-        self.core.take(Inbox::Disconnect(peer.id), self.now);
+    pub(in crate::fold) fn disconnect(&mut self, peer: Peer) {
+        self.drop_connection(peer.id);
         self.settle();
     }
 
+    /// A connection is lost, without a pass.
+    pub(in crate::fold) fn drop_connection(&mut self, id: ConnectionId) {
+        self.core.take(Inbox::Disconnect(id), self.now);
+    }
+
+    /// The driver of a connection has sent so many bytes.
+    pub(in crate::fold) fn give_back(&mut self, peer: &Peer, bytes: usize) {
+        if peer.window.give_back(bytes) {
+            self.core.take(Inbox::Resume(peer.id), self.now);
+        }
+    }
+
     /// What a reader of the log would know now, and what this core knows.
-    pub(super) fn hashes(&self) -> (u64, u64) {
+    pub(in crate::fold) fn hashes(&self) -> (u64, u64) {
         let (state, _) = replay(&self.store, &self.claim).expect("replayed");
         (state.content_hash(), self.core.durable.content_hash())
     }
@@ -291,7 +374,7 @@ impl Rig {
 
 impl Peer {
     /// Everything that is there.
-    pub(super) fn effects(&mut self) -> Vec<Effect> {
+    pub(in crate::fold) fn effects(&mut self) -> Vec<Effect> {
         let mut all = std::mem::take(&mut self.kept);
         while let Ok(more) = self.outbox.try_recv() {
             all.extend(more);
@@ -300,25 +383,27 @@ impl Peer {
     }
 
     /// Deliveries that are there; other effects are passed over.
-    pub(super) fn deliveries(&mut self) -> Vec<Delivery> {
+    pub(in crate::fold) fn deliveries(&mut self) -> Vec<Delivery> {
         let delivery = |e| if let Effect::Delivery(d) = e { Some(d) } else { None };
         self.effects().into_iter().filter_map(delivery).collect()
     }
 
-    pub(super) fn texts(&mut self) -> Vec<String> {
+    pub(in crate::fold) fn texts(&mut self) -> Vec<String> {
         self.deliveries().iter().map(text).collect()
+    }
+}
+
+/// Wakes the thread that waits for a page.
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 
 impl Core {
     fn is_loading(&self) -> bool {
         self.live.values().any(|l| l.loading)
-    }
-
-    /// Messages in a queue, and how many of them wait for their time.
-    pub(super) fn held_back(&self, name: &Name) -> (u64, u64) {
-        let id = self.editor.current().queue("/", name).expect("a queue");
-        let live = self.live.get(&id).expect("a live queue");
-        (self.state(id).queue(id).map_or(0, |q| q.count), live.held - live.leased)
     }
 }

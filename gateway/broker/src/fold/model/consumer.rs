@@ -1,0 +1,667 @@
+//! Connections, who takes messages, and what they may hold: deliveries are judged here, and settled.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use super::driver::text;
+use super::expect::Expected;
+use super::queue::{buried, may_enter};
+use super::{Answered, Gate, Lease, Model, Place, Queue, Seen, What};
+use crate::ids::{ConnectionId, ConsumerId, PoolId, RequestId, Seq};
+use crate::limits::UNDELIVERABLE_MAX;
+use crate::message::{DeathReason, Delivery, Position};
+use crate::name::Name;
+use crate::request::{Consume, Credit, Fetch, Outcome, Settle};
+
+/// How much longer than asked for a pull may wait.
+const PATIENCE_MS: u64 = 5;
+
+/// One connection.
+#[derive(Debug, Default)]
+pub(in crate::fold) struct Connection {
+    pub(in crate::fold) consumers: BTreeMap<ConsumerId, Consumer>,
+    pools: BTreeMap<PoolId, Option<u32>>,
+    pub(super) expected: VecDeque<Expected>,
+    /// Pulls that are decided and whose answer waits for its turn: pass, and numbers.
+    decided: BTreeMap<RequestId, (usize, Vec<Position>)>,
+}
+
+/// A consumer, or somebody who holds pulled messages.
+#[derive(Debug, Clone)]
+pub(in crate::fold) struct Consumer {
+    pub(in crate::fold) queue: Name,
+    incarnation: u64,
+    prefetch: Option<u32>,
+    pool: Option<PoolId>,
+    terms: Terms,
+    priority: i32,
+    pub(in crate::fold) active: bool,
+    /// The answer to its start was heard.
+    pub(super) announced: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Terms {
+    auto_ack: bool,
+    lease_ms: Option<u64>,
+    tokens: bool,
+}
+
+/// A pull that waits.
+#[derive(Debug, Clone)]
+pub(in crate::fold) struct Waiter {
+    connection: ConnectionId,
+    id: RequestId,
+    fetch: Fetch,
+    deadline_ms: u64,
+    incarnation: u64,
+    /// Its queue is gone: the answer is empty.
+    orphan: bool,
+    /// When its time was first found to be over.
+    over_ms: Option<u64>,
+}
+
+impl Model {
+    pub(in crate::fold) fn connect(&mut self, id: ConnectionId) {
+        self.connections.insert(id, Connection::default());
+    }
+
+    /// A connection is gone: what it holds returns, what is its own goes.
+    pub(in crate::fold) fn disconnect(&mut self, id: ConnectionId) {
+        let consumers: Vec<ConsumerId> =
+            self.connections.get(&id).map(|c| c.consumers.keys().copied().collect()).unwrap_or_default();
+        self.waiters.retain(|w| w.connection != id);
+        for name in self.names() {
+            let Some(queue) = self.queue_mut(&name) else { continue };
+            let mut any = false;
+            for message in &mut queue.messages {
+                if message.lease().is_some_and(|l| l.connection == id) {
+                    (message.attempts, message.place, any) = (message.attempts + 1, Place::Ready, true);
+                }
+            }
+            if any {
+                self.met("leases of a lost connection");
+            }
+        }
+        for consumer in consumers {
+            self.end_consumer(id, consumer);
+        }
+        for name in self.names() {
+            if self.world.queues.get(&name).is_some_and(|q| q.owner == Some(id)) {
+                self.drop_queue(&name);
+                self.met("an exclusive queue went");
+            }
+        }
+        self.connections.remove(&id);
+    }
+
+    fn names(&self) -> Vec<Name> {
+        self.world.queues.keys().cloned().collect()
+    }
+
+    /// A queue that a connection may use.
+    pub(super) fn usable(&self, id: ConnectionId, name: &Name) -> Result<&Queue, &'static str> {
+        let queue = self.world.queues.get(name).ok_or("not found")?;
+        if queue.owner.is_some_and(|owner| owner != id) { Err("locked") } else { Ok(queue) }
+    }
+
+    fn holds(&self, id: ConnectionId, consumer: ConsumerId) -> usize {
+        let held = |l: &Lease| l.connection == id && l.consumer == consumer;
+        let queues = self.world.queues.values();
+        queues.flat_map(|q| &q.messages).filter(|m| m.lease().is_some_and(held)).count()
+    }
+
+    pub(in crate::fold) fn held_by(
+        &self,
+        id: ConnectionId,
+    ) -> Vec<(ConsumerId, Seq, Option<crate::ids::Token>)> {
+        let mut held = Vec::new();
+        for queue in self.world.queues.values() {
+            for message in &queue.messages {
+                if let (Some(lease), Some(number)) = (message.lease(), queue.number(message))
+                    && lease.connection == id
+                {
+                    held.push((lease.consumer, Seq(number), lease.token));
+                }
+            }
+        }
+        held
+    }
+
+    /// Consumers of a queue.
+    pub(in crate::fold) fn consumers(&self, queue: &Queue) -> u32 {
+        let of = |c: &&Consumer| c.active && c.incarnation == queue.incarnation;
+        self.connections.values().map(|c| c.consumers.values().filter(of).count() as u32).sum()
+    }
+
+    /// Holders that hold nothing, to whom nothing is pushed and who wait for nothing are no longer known.
+    pub(super) fn forget_holders(&mut self) {
+        let mut gone = Vec::new();
+        for (id, connection) in &self.connections {
+            for (consumer, known) in &connection.consumers {
+                let waits = self.waiters.iter().any(|w| w.connection == *id && w.fetch.consumer == *consumer);
+                if !known.active && !waits && self.holds(*id, *consumer) == 0 {
+                    gone.push((*id, *consumer));
+                }
+            }
+        }
+        for (id, consumer) in gone {
+            self.connections.get_mut(&id).map(|c| c.consumers.remove(&consumer));
+        }
+    }
+
+    pub(super) fn consume(&mut self, id: ConnectionId, consume: &Consume) -> Answered {
+        let queue = match self.usable(id, &consume.queue) {
+            Ok(queue) => queue,
+            Err(why) => return Answered::Because(why),
+        };
+        let (incarnation, count, taken) =
+            (queue.incarnation, self.consumers(queue), queue.exclusive_consumer.is_some());
+        let Some(connection) = self.connections.get_mut(&id) else { return Answered::Refused };
+        if connection.consumers.contains_key(&consume.consumer) {
+            return Answered::Because("consumer exists");
+        }
+        if taken || (consume.exclusive && count > 0) {
+            return Answered::Because("locked");
+        }
+        if let Some(pool) = consume.pool {
+            connection.pools.entry(pool).or_default();
+        }
+        let (auto_ack, lease_ms, tokens) = (consume.auto_ack, consume.lease_ms, consume.tokens);
+        connection.consumers.insert(
+            consume.consumer,
+            Consumer {
+                queue: consume.queue.clone(),
+                incarnation,
+                prefetch: consume.prefetch,
+                pool: consume.pool,
+                terms: Terms { auto_ack, lease_ms, tokens },
+                priority: consume.priority,
+                active: true,
+                announced: false,
+            },
+        );
+        if consume.exclusive
+            && let Some(queue) = self.queue_mut(&consume.queue)
+        {
+            queue.exclusive_consumer = Some((id, consume.consumer));
+        }
+        Answered::Done
+    }
+
+    pub(super) fn credit(&mut self, id: ConnectionId, credit: Credit) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        match credit {
+            Credit::Consumer(consumer, limit) => {
+                if let Some(known) = connection.consumers.get_mut(&consumer) {
+                    known.prefetch = limit;
+                }
+            }
+            Credit::Pool(pool, limit) => drop(connection.pools.insert(pool, limit)),
+            Credit::Join(consumer, pool) => {
+                if let Some(known) = connection.consumers.get_mut(&consumer) {
+                    known.pool = Some(pool);
+                }
+            }
+        }
+    }
+
+    pub(super) fn cancel(&mut self, id: ConnectionId, consumer: ConsumerId) -> Answered {
+        let known = self.connections.get(&id).and_then(|c| c.consumers.get(&consumer));
+        if !known.is_some_and(|c| c.active) {
+            return Answered::Because("not found");
+        }
+        self.end_consumer(id, consumer);
+        self.forget_holders();
+        Answered::Done
+    }
+
+    fn end_consumer(&mut self, id: ConnectionId, consumer: ConsumerId) {
+        let known = self.connections.get_mut(&id).and_then(|c| c.consumers.get_mut(&consumer));
+        let Some(known) = known.filter(|c| c.active) else { return };
+        known.active = false;
+        let name = known.queue.clone();
+        let Some(queue) = self.queue_mut(&name) else { return };
+        if queue.exclusive_consumer == Some((id, consumer)) {
+            queue.exclusive_consumer = None;
+        }
+        if queue.spec.auto_delete && self.world.queues.get(&name).is_some_and(|q| self.consumers(q) == 0) {
+            self.drop_queue(&name);
+            self.met("an auto-delete queue went");
+        }
+    }
+
+    /// Everybody who takes from a queue that goes is told.
+    pub(super) fn end_takers(&mut self, name: &Name) {
+        let Some(incarnation) = self.world.queues.get(name).map(|q| q.incarnation) else { return };
+        let group = self.uid();
+        for id in self.connections.keys().copied().collect::<Vec<_>>() {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            let of = |c: &Consumer| c.incarnation == incarnation;
+            let ended: Vec<ConsumerId> =
+                connection.consumers.iter().filter(|(_, c)| of(c) && c.active).map(|c| *c.0).collect();
+            connection.consumers.retain(|_, c| !of(c));
+            for consumer in ended {
+                self.expect_in(id, Gate::Free, group, What::Cancelled(consumer));
+            }
+        }
+        for waiter in self.waiters.iter_mut().filter(|w| w.incarnation == incarnation) {
+            waiter.orphan = true;
+        }
+    }
+
+    pub(super) fn fetch(&mut self, id: ConnectionId, request: RequestId, fetch: &Fetch) {
+        let incarnation = match self.usable(id, &fetch.queue) {
+            Ok(queue) => queue.incarnation,
+            Err(why) => {
+                return self.expect(id, Gate::Free, What::Reply(request, Answered::Because(why), None));
+            }
+        };
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let known = connection.consumers.get(&fetch.consumer);
+        if known.is_some_and(|c| c.incarnation != incarnation) {
+            let why = Answered::Because("consumer exists");
+            return self.expect(id, Gate::Free, What::Reply(request, why, None));
+        }
+        connection.consumers.entry(fetch.consumer).or_insert(Consumer {
+            queue: fetch.queue.clone(),
+            incarnation,
+            prefetch: None,
+            pool: None,
+            terms: Terms { auto_ack: fetch.auto_ack, lease_ms: fetch.lease_ms, tokens: fetch.tokens },
+            priority: 0,
+            active: false,
+            announced: false,
+        });
+        self.waiters.push(Waiter {
+            connection: id,
+            id: request,
+            fetch: fetch.clone(),
+            deadline_ms: self.now.mono_ms + fetch.wait_ms,
+            incarnation,
+            orphan: false,
+            over_ms: None,
+        });
+        self.expire(&fetch.queue);
+    }
+
+    /// Something is pushed to a consumer.
+    pub(in crate::fold) fn accept_delivery(
+        &mut self,
+        id: ConnectionId,
+        delivery: &Delivery,
+    ) -> Result<(), String> {
+        let consumer = self.connections.get(&id).and_then(|c| c.consumers.get(&delivery.consumer));
+        let consumer = consumer.filter(|c| c.active).ok_or("nothing may be pushed to that consumer")?;
+        if !consumer.announced {
+            return Err("its start is not answered".to_owned());
+        }
+        if !self.has_credit(id, delivery.consumer, consumer) {
+            return Err("it may hold no more".to_owned());
+        }
+        let (name, terms, priority) = (consumer.queue.clone(), consumer.terms, consumer.priority);
+        if !self.is_tight {
+            for (other, connection) in &self.connections {
+                let before = |(c, known): (&ConsumerId, &Consumer)| {
+                    known.priority > priority && known.queue == name && self.can_take(*other, *c, known)
+                };
+                if connection.consumers.iter().any(before) {
+                    return Err("a consumer of higher priority can take it".to_owned());
+                }
+            }
+        }
+        self.give(&name, id, terms, delivery)?;
+        self.met("delivered");
+        Ok(())
+    }
+
+    fn can_take(&self, id: ConnectionId, consumer: ConsumerId, known: &Consumer) -> bool {
+        known.active && known.announced && self.has_credit(id, consumer, known)
+    }
+
+    fn has_credit(&self, id: ConnectionId, consumer: ConsumerId, known: &Consumer) -> bool {
+        if known.terms.auto_ack {
+            return known.prefetch != Some(0);
+        }
+        let room = |limit: Option<u32>, used: usize| limit.is_none_or(|limit| used < limit as usize);
+        let Some(connection) = self.connections.get(&id) else { return false };
+        let pooled = known.pool.is_none_or(|pool| {
+            let members = connection.consumers.iter().filter(|(_, c)| c.pool == Some(pool));
+            let used = members.map(|(c, _)| self.holds(id, *c)).sum();
+            room(connection.pools.get(&pool).copied().flatten(), used)
+        });
+        pooled && room(known.prefetch, self.holds(id, consumer))
+    }
+
+    /// The first message of a queue goes to somebody: is it this one, and as it must be?
+    fn give(
+        &mut self,
+        name: &Name,
+        id: ConnectionId,
+        terms: Terms,
+        delivery: &Delivery,
+    ) -> Result<(), String> {
+        let queue = self.world.queues.get(name).ok_or("its queue is gone")?;
+        let at = self.head(queue).ok_or("nothing is ready")?;
+        let message = &queue.messages[at];
+        if delivery.frame.as_bytes() != message.frame.as_bytes() {
+            return Err(format!(
+                "'{}' is delivered, '{}' is first",
+                text(&delivery.frame),
+                text(&message.frame)
+            ));
+        }
+        if delivery.envelope != message.shown() {
+            return Err(format!("envelope {:?}, not {:?}", delivery.envelope, message.shown()));
+        }
+        if delivery.attempt != message.attempts + 1 {
+            return Err(format!("attempt {}, not {}", delivery.attempt, message.attempts + 1));
+        }
+        let wanted = match message.seen {
+            _ if message.attempts > 0 => Some(true),
+            Seen::Yes => Some(true),
+            Seen::No => Some(false),
+            Seen::Maybe => None,
+        };
+        if wanted.is_some_and(|wanted| wanted != delivery.redelivered) {
+            return Err(format!("redelivered {}", delivery.redelivered));
+        }
+        if delivery.token.is_some() != (terms.tokens && !terms.auto_ack) {
+            return Err(format!("token {:?}", delivery.token));
+        }
+        let Position::Queue(seq) = delivery.position else { return Err("a position in a topic".to_owned()) };
+        if delivery.origin.name != *name || delivery.origin.seq != seq.0 {
+            return Err(format!("origin {:?}", delivery.origin));
+        }
+        if queue.id.is_some_and(|queue_id| queue_id != delivery.origin.id) {
+            return Err(format!("queue {} was {:?}", delivery.origin.id, queue.id));
+        }
+        let named = self.numbers.get(&(delivery.origin.id, seq.0));
+        if named.is_some_and(|uid| *uid != message.uid) {
+            return Err(format!("{}-{seq} named another message before", delivery.origin.id));
+        }
+        let (uid, wall_ms, mono_ms) = (message.uid, self.now.wall_ms, self.now.mono_ms);
+        let redelivered = delivery.redelivered;
+        let mut changed = (**queue).clone();
+        changed.learn(at, seq)?;
+        changed.id = Some(delivery.origin.id);
+        if terms.auto_ack {
+            changed.messages.remove(at);
+        } else {
+            let message = &mut changed.messages[at];
+            message.given_ms.get_or_insert(wall_ms);
+            message.place = Place::Leased(Lease {
+                connection: id,
+                consumer: delivery.consumer,
+                deadline_ms: terms.lease_ms.map(|lease| mono_ms + lease),
+                token: delivery.token,
+            });
+        }
+        self.numbers.insert((delivery.origin.id, seq.0), uid);
+        self.world.queues.insert(name.clone(), Rc::new(changed));
+        if redelivered {
+            self.met("redelivered");
+        }
+        self.expire(name);
+        Ok(())
+    }
+
+    /// A pull is decided: these are its messages. `is_cold`: not all of its queue is in memory, so that it may get fewer. Its answer may still wait for its turn.
+    pub(in crate::fold) fn accept_fetched(
+        &mut self,
+        id: ConnectionId,
+        request: RequestId,
+        messages: &[Delivery],
+        remaining: u64,
+        is_cold: bool,
+    ) -> Result<(), String> {
+        let found = self.waiters.iter().position(|w| w.connection == id && w.id == request);
+        let waiter = self.waiters[found.ok_or("a pull that does not wait")?].clone();
+        let fetch = &waiter.fetch;
+        if waiter.orphan {
+            if !messages.is_empty() {
+                return Err("messages of a queue that is gone".to_owned());
+            }
+            self.met("a pull whose queue went");
+        } else {
+            if messages.len() > fetch.max as usize {
+                return Err(format!("{} messages, at most {}", messages.len(), fetch.max));
+            }
+            if messages.is_empty() && waiter.deadline_ms > self.now.mono_ms {
+                return Err("an empty answer before its time".to_owned());
+            }
+            let before = self.world.clone();
+            let ready = before.queues.get(&fetch.queue).map_or(0, |q| q.ready());
+            let terms = Terms { auto_ack: fetch.auto_ack, lease_ms: fetch.lease_ms, tokens: fetch.tokens };
+            for delivery in messages {
+                let given = match delivery.consumer == fetch.consumer {
+                    true => self.give(&fetch.queue, id, terms, delivery),
+                    false => Err(format!("pulled by {}, given to {}", fetch.consumer, delivery.consumer)),
+                };
+                if let Err(why) = given {
+                    self.world = before;
+                    return Err(why);
+                }
+            }
+            let queue = self.world.queues.get(&fetch.queue).ok_or("its queue is gone")?;
+            // its time was over before the time of what is ready now
+            let was_over = messages.is_empty() && waiter.deadline_ms < self.now.mono_ms;
+            if messages.len() < fetch.max as usize
+                && !was_over
+                && self.certain_head(queue)
+                && (messages.is_empty() || !is_cold)
+            {
+                self.world = before;
+                return Err("it was given fewer than there are".to_owned());
+            }
+            // those that have expired may count until they are looked at
+            let least = if was_over { 0 } else { queue.ready() };
+            let left = least..=ready.saturating_sub(messages.len() as u64);
+            if !left.contains(&remaining) {
+                self.world = before;
+                return Err(format!("{remaining} remaining, not {left:?}"));
+            }
+            self.met(if messages.is_empty() { "an empty pull" } else { "pulled" });
+        }
+        self.waiters.retain(|w| w.connection != id || w.id != request);
+        let pass = self.pass();
+        let positions = messages.iter().map(|m| m.position).collect();
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.decided.insert(request, (pass, positions));
+        }
+        Ok(())
+    }
+
+    /// The answer of a decided pull, in its turn.
+    pub(in crate::fold) fn accept_answer(
+        &mut self,
+        id: ConnectionId,
+        request: RequestId,
+        messages: &[Delivery],
+    ) -> Result<(), String> {
+        let connection = self.connections.get_mut(&id).ok_or("a connection that is gone")?;
+        let (pass, positions) = connection.decided.get(&request).ok_or("a pull that is not decided")?;
+        if let Some(front) = connection.expected.front().filter(|e| e.pass < *pass) {
+            return Err(format!("it came before {front:?}"));
+        }
+        if !messages.iter().map(|m| &m.position).eq(positions) {
+            return Err(format!("it was decided to give {positions:?}"));
+        }
+        connection.decided.remove(&request);
+        self.forget_holders();
+        Ok(())
+    }
+
+    pub(in crate::fold) fn is_decided(&self, id: ConnectionId, request: RequestId) -> bool {
+        self.connections.get(&id).is_some_and(|c| c.decided.contains_key(&request))
+    }
+
+    /// Settles what somebody holds, all of it or nothing. Gives how many.
+    pub(super) fn settle(&mut self, id: ConnectionId, settle: &Settle) -> Result<u64, &'static str> {
+        let mut uids = Vec::new();
+        let mut queue_name = None;
+        for (name, queue) in &self.world.queues {
+            for message in &queue.messages {
+                let Some(lease) = message.lease() else { continue };
+                let meant = match &settle.lease {
+                    crate::request::Lease::Token(token) => lease.token == Some(*token),
+                    crate::request::Lease::Positions(consumer, seqs) => {
+                        lease.connection == id
+                            && lease.consumer == *consumer
+                            && queue.number(message).is_some_and(|n| seqs.contains(&Seq(n)))
+                    }
+                };
+                if meant {
+                    uids.push(message.uid);
+                    queue_name = Some(name.clone());
+                }
+            }
+        }
+        let wanted = match &settle.lease {
+            crate::request::Lease::Token(_) => 1,
+            crate::request::Lease::Positions(consumer, seqs) => {
+                let known = self.connections.get(&id).is_some_and(|c| c.consumers.contains_key(consumer));
+                let mut distinct = seqs.clone();
+                distinct.sort_unstable();
+                distinct.dedup();
+                if known { distinct.len() } else { usize::MAX }
+            }
+        };
+        if uids.len() != wanted {
+            return Err("unknown delivery");
+        }
+        let Some(name) = queue_name else { return Ok(0) };
+        self.apply_outcome(&name, &uids, settle.outcome);
+        Ok(uids.len() as u64)
+    }
+
+    fn apply_outcome(&mut self, name: &Name, uids: &[u64], outcome: Outcome) {
+        let mono_ms = self.now.mono_ms;
+        let mut dead = Vec::new();
+        let Some(queue) = self.queue_mut(name) else { return };
+        let meant = |uid: u64| uids.contains(&uid);
+        for message in queue.messages.iter_mut().filter(|m| meant(m.uid)) {
+            match outcome {
+                Outcome::Ack => {}
+                Outcome::Requeue { delay_ms } => {
+                    message.attempts += 1;
+                    message.place = match delay_ms {
+                        0 => Place::Ready,
+                        delay => Place::Delayed(mono_ms + delay),
+                    };
+                }
+                Outcome::Reject => dead.push(message.uid),
+                Outcome::Undeliverable => {
+                    message.undeliverable += 1;
+                    if message.undeliverable >= UNDELIVERABLE_MAX {
+                        dead.push(message.uid);
+                    } else {
+                        message.attempts += 1;
+                        message.place = Place::Ready;
+                    }
+                }
+                Outcome::Extend { lease_ms } => {
+                    if let Place::Leased(lease) = &mut message.place {
+                        lease.deadline_ms = Some(mono_ms + lease_ms);
+                    }
+                }
+            }
+        }
+        let what = match outcome {
+            Outcome::Ack => "acked",
+            Outcome::Requeue { delay_ms: 0 } => "requeued",
+            Outcome::Requeue { .. } => "requeued with a delay",
+            Outcome::Reject => "rejected",
+            Outcome::Undeliverable => "undeliverable",
+            Outcome::Extend { .. } => "extended",
+        };
+        if outcome == Outcome::Ack {
+            queue.messages.retain(|m| !meant(m.uid));
+        }
+        self.met(what);
+        let reason = match outcome {
+            Outcome::Undeliverable => DeathReason::Undeliverable,
+            _ => DeathReason::Rejected,
+        };
+        self.dead_letter(name, &dead, reason);
+    }
+
+    /// Messages leave a queue for its dead-letter exchange, in order.
+    pub(super) fn dead_letter(&mut self, name: &Name, uids: &[u64], reason: DeathReason) {
+        let wall_ms = self.now.wall_ms;
+        let Some(queue) = self.queue_mut(name) else { return };
+        let spec = queue.spec.clone();
+        let (dead, left): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut queue.messages).into_iter().partition(|m| uids.contains(&m.uid));
+        queue.messages = left;
+        for message in dead {
+            let Some(envelope) = buried(&message, &spec, reason, wall_ms) else { continue };
+            if envelope.deaths[0].count > 1 {
+                self.met("died again for the same reason");
+            }
+            for target in self.queues_of(&envelope, &message.frame) {
+                if may_enter(&envelope, &target) {
+                    self.met("dead-lettered");
+                    self.enqueue(&target, envelope.clone(), &message.frame);
+                } else {
+                    self.met("a dead letter that would go round");
+                }
+            }
+        }
+    }
+
+    /// Everything that a connection, or one of its consumers, holds is ready again. Gives how many.
+    pub(super) fn recover(&mut self, id: ConnectionId, consumer: Option<ConsumerId>) -> u64 {
+        let mut count = 0;
+        for name in self.names() {
+            let Some(queue) = self.queue_mut(&name) else { continue };
+            for message in &mut queue.messages {
+                let meant = |l: &Lease| l.connection == id && consumer.is_none_or(|c| c == l.consumer);
+                if message.lease().is_some_and(meant) {
+                    (message.attempts, message.place) = (message.attempts + 1, Place::Ready);
+                    count += 1;
+                }
+            }
+        }
+        self.forget_holders();
+        count
+    }
+
+    /// Nobody who can take a message waits while one is ready.
+    pub(super) fn all_given(&mut self) -> Result<(), String> {
+        for (name, queue) in &self.world.queues {
+            if !self.certain_head(queue) {
+                continue;
+            }
+            if let Some(waiter) = self.waiters.iter().find(|w| w.incarnation == queue.incarnation) {
+                return Err(format!("{name} has ready messages and {waiter:?} waits"));
+            }
+            for (id, connection) in &self.connections {
+                let idle = |(c, known): &(&ConsumerId, &Consumer)| {
+                    known.incarnation == queue.incarnation && self.can_take(*id, **c, known)
+                };
+                if let Some((consumer, _)) = connection.consumers.iter().find(idle) {
+                    return Err(format!(
+                        "{name} has ready messages and consumer {consumer} of {id} can take"
+                    ));
+                }
+            }
+        }
+        let open = |w: &Waiter| {
+            self.world.queues.get(&w.fetch.queue).is_none_or(|q| self.hi(q.gate) <= self.durable)
+        };
+        let now_ms = self.now.mono_ms;
+        let over = |w: &Waiter| w.orphan || (self.is_open() && open(w) && w.deadline_ms <= now_ms);
+        let over: Vec<bool> = self.waiters.iter().map(over).collect();
+        for (waiter, over) in self.waiters.iter_mut().zip(over) {
+            // it may look once more whether its message has been read
+            if over && waiter.over_ms.is_some_and(|since| since + PATIENCE_MS <= now_ms) {
+                return Err(format!("{waiter:?} waits too long"));
+            }
+            if over {
+                waiter.over_ms.get_or_insert(now_ms);
+            }
+        }
+        Ok(())
+    }
+}

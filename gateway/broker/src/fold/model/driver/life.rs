@@ -1,0 +1,315 @@
+//! One life after another of a broker over one log, step by step beside the model.
+
+use std::collections::BTreeMap;
+
+use framegate_storage::{ShardId, ShardStore};
+use framegate_storage_memory::MemoryStore;
+
+use super::super::Model;
+use super::commands::{Command, PEERS, Part};
+use super::requests;
+use crate::feed::{From, Subscribe, Subscription};
+use crate::fold::Now;
+use crate::fold::tests::rig::{Peer, Rig, name};
+use crate::ids::{ConsumerId, Offset, PoolId};
+use crate::limits::Limits;
+use crate::request::{Credit, Define, Request};
+
+/// What a life is given.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    /// Frame bytes in memory.
+    pub(super) cache_bytes: usize,
+    /// Bytes on the way to a connection.
+    pub(super) window_bytes: usize,
+}
+
+/// See the module.
+pub(super) struct Life {
+    pub(super) rig: Rig,
+    pub(super) model: Model,
+    pub(super) peers: Vec<Peer>,
+    pub(super) subscriptions: BTreeMap<u32, Subscription>,
+    pub(super) room: Room,
+    synced: u64,
+    messages: u64,
+    steps: u64,
+}
+
+impl Life {
+    pub(super) fn new(room: Room) -> Result<Self, String> {
+        let now = Now { wall_ms: 1_000_000, mono_ms: 10 };
+        let limits = limits(room);
+        let rig = Rig::start(&MemoryStore::paused(), now, limits.clone());
+        let model = Model::new(limits, now);
+        let (peers, subscriptions) = (Vec::new(), BTreeMap::new());
+        let mut life = Self { rig, model, peers, subscriptions, room, synced: 0, messages: 0, steps: 0 };
+        life.model.is_tight = room.cache_bytes < 1 << 20 || room.window_bytes < 1 << 20;
+        life.started()?;
+        Ok(life)
+    }
+
+    /// A broker has started: its connections come.
+    fn started(&mut self) -> Result<(), String> {
+        self.synced = self.rig.claim.next.0 - 1;
+        self.subscriptions.clear();
+        self.model.opens_at(self.rig.claim.next.0);
+        self.begin_at(self.synced);
+        self.peers.clear();
+        for _ in 0..PEERS {
+            let peer = self.rig.connect_with(self.room.window_bytes);
+            self.model.connect(peer.id);
+            self.peers.push(peer);
+        }
+        self.passes()?;
+        self.compare_content()
+    }
+
+    fn begin(&mut self) {
+        self.begin_at(self.rig.core.newest().0);
+    }
+
+    fn begin_at(&mut self, newest: u64) {
+        self.model.begin(newest, self.rig.reported(), self.synced, self.rig.now);
+    }
+
+    /// One command to its end.
+    pub(super) fn step(&mut self, command: &Command) -> Result<(), String> {
+        self.steps += 1;
+        self.model.met(command.word());
+        match command {
+            Command::Stop => return self.stop(),
+            Command::Kill => return self.crash(MemoryStore::cut_unwritten, self.rig.reported()),
+            Command::Cut => return self.crash(MemoryStore::cut_unsynced, self.synced),
+            Command::Release(blocks) => self.release(usize::try_from(*blocks).unwrap_or(usize::MAX)),
+            Command::Wait(ms) => self.rig.wait(*ms),
+            _ => {}
+        }
+        self.begin();
+        self.perform(command)?;
+        self.passes()?;
+        self.compare_counts()?;
+        if self.steps.is_multiple_of(64) {
+            self.compare_content()?;
+        }
+        Ok(())
+    }
+
+    /// Passes until nothing is left to do.
+    fn passes(&mut self) -> Result<(), String> {
+        loop {
+            self.model.tick();
+            self.rig.pass();
+            let more = self.judge()?;
+            self.resolve_gates();
+            self.model.end(self.rig.core.newest().0);
+            if !more && !self.rig.core.has_more() {
+                return self.model.settled();
+            }
+            self.begin();
+        }
+    }
+
+    fn release(&mut self, blocks: usize) {
+        let syncs = |rig: &Rig| rig.store.usage(ShardId(0)).syncs;
+        let before = syncs(&self.rig);
+        self.rig.store.release(blocks);
+        if syncs(&self.rig) > before {
+            self.synced = self.rig.reported();
+        }
+    }
+
+    /// An orderly end.
+    fn stop(&mut self) -> Result<(), String> {
+        self.begin();
+        self.rig.core.finish();
+        self.model.tick();
+        self.model.end(self.rig.core.newest().0);
+        self.release(usize::MAX);
+        self.begin();
+        self.model.closes();
+        self.rig.pass();
+        self.judge()?;
+        self.model.end(self.rig.core.newest().0);
+        self.model.all_answered()?;
+        self.restart(self.synced, true)
+    }
+
+    fn crash(&mut self, how: fn(&MemoryStore), left: u64) -> Result<(), String> {
+        how(&self.rig.store);
+        self.restart(left, false)
+    }
+
+    fn restart(&mut self, left: u64, orderly: bool) -> Result<(), String> {
+        self.subscriptions.clear();
+        self.peers.clear();
+        let (store, now) = (self.rig.store.clone(), self.rig.now);
+        self.rig = Rig::start(&store, now, limits(self.room));
+        if self.rig.claim.next.0 != left + 1 {
+            return Err(format!("the log ends before {}, not after {left}", self.rig.claim.next));
+        }
+        self.model.restart(left, orderly, now)?;
+        self.started()
+    }
+
+    fn perform(&mut self, command: &Command) -> Result<(), String> {
+        let (peer, requests) = match command {
+            Command::Publish(peer, messages) => {
+                let publishes = messages.iter().map(|m| {
+                    self.messages += 1;
+                    Request::Publish(requests::publish(&self.model, m, self.messages))
+                });
+                (*peer, routed_alike(publishes.collect()))
+            }
+            Command::Atomic(peer, parts) => {
+                let id = self.peers[*peer as usize].id;
+                let part = |part: &Part| match part {
+                    Part::Publish(message) => {
+                        self.messages += 1;
+                        Some(Request::Publish(requests::publish(&self.model, message, self.messages)))
+                    }
+                    Part::Settle(settlement) => requests::settle(&self.model, id, settlement),
+                };
+                (*peer, vec![Request::Atomic(routed_alike(parts.iter().filter_map(part).collect()))])
+            }
+            Command::Consume { peer, consumer, queue, prefetch, pool, terms, rank } => (
+                *peer,
+                vec![Request::Consume(requests::consume(*consumer, *queue, *prefetch, *pool, terms, *rank))],
+            ),
+            Command::Fetch { peer, holder, queue, max, wait_ms, terms } => {
+                (*peer, vec![Request::Fetch(requests::fetch(*holder, *queue, *max, *wait_ms, terms))])
+            }
+            Command::Cancel { peer, consumer } => {
+                (*peer, vec![Request::Cancel(ConsumerId(*consumer as u32))])
+            }
+            Command::Credit { peer, consumer, limit } => {
+                let credit = Credit::Consumer(ConsumerId(*consumer as u32), limit.map(|l| l as u32));
+                (*peer, vec![Request::Credit(credit)])
+            }
+            Command::PoolCredit { peer, pool, limit } => {
+                let credit = Credit::Pool(PoolId(*pool as u32), limit.map(|l| l as u32));
+                (*peer, vec![Request::Credit(credit)])
+            }
+            Command::Settle(peer, settlement) => {
+                let id = self.peers[*peer as usize].id;
+                (*peer, requests::settle(&self.model, id, settlement).into_iter().collect())
+            }
+            Command::Settles(peer, settlements) => {
+                let id = self.peers[*peer as usize].id;
+                (*peer, settlements.iter().filter_map(|s| requests::settle(&self.model, id, s)).collect())
+            }
+            Command::Recover { peer, consumer } => {
+                (*peer, vec![Request::Recover(consumer.map(|c| ConsumerId(c as u32)))])
+            }
+            Command::Subscribe { .. } | Command::Unsubscribe { .. } => return self.perform_feed(command),
+            Command::Lose(peer) => {
+                let at = *peer as usize;
+                let fresh = self.rig.connect_with(self.room.window_bytes);
+                self.model.connect(fresh.id);
+                let lost = std::mem::replace(&mut self.peers[at], fresh);
+                self.rig.drop_connection(lost.id);
+                self.model.disconnect(lost.id);
+                return Ok(());
+            }
+            command => match definition(command) {
+                Some((peer, define)) => (peer, vec![Request::Define(define)]),
+                None => return Ok(()),
+            },
+        };
+        let peer = &mut self.peers[peer as usize];
+        let ids = self.rig.send(peer, requests.clone());
+        for (id, request) in ids.iter().zip(&requests) {
+            self.model.request(peer.id, *id, request);
+        }
+        Ok(())
+    }
+
+    fn perform_feed(&mut self, command: &Command) -> Result<(), String> {
+        match command {
+            Command::Subscribe { slot, patterns, from, at } => {
+                let slot = *slot as u32;
+                // the place is free, whoever had it
+                if self.subscriptions.remove(&slot).is_some() {
+                    self.model.unsubscribe(slot);
+                    self.rig.take_inbox();
+                }
+                let patterns = requests::patterns(*patterns);
+                let from = self.from(*from, *at, &patterns);
+                let what = Subscribe { patterns: patterns.clone(), from: from.clone() };
+                let subscription = self.rig.subscribe(what).map_err(|e| format!("subscribe: {e}"))?;
+                self.model.subscribe(slot, &patterns, &from);
+                self.subscriptions.insert(slot, subscription);
+            }
+            Command::Unsubscribe { slot } => {
+                let slot = *slot as u32;
+                self.subscriptions.remove(&slot);
+                self.model.unsubscribe(slot);
+                self.rig.take_inbox();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn from(&self, from: u64, at: u64, patterns: &[crate::name::Name]) -> From {
+        let one = patterns.len() == 1 && !patterns[0].contains(['*', '#']);
+        match from % 7 {
+            0 => From::Latest,
+            1 => From::Earliest,
+            2 => From::Time(self.rig.now.wall_ms.saturating_sub(at % 10_000)),
+            3 => From::Last((at % 6) as u32),
+            4 if one => From::Offset(Offset(at % 20)),
+            5 => From::After("nonsense".to_owned()),
+            _ => {
+                let told: Vec<_> = self.model.events.iter().filter_map(|e| e.cursor).collect();
+                let newest = told.len().saturating_sub(1 + (at % 40) as usize);
+                told.get(newest).map_or(From::Latest, |c| From::After(c.to_string()))
+            }
+        }
+    }
+}
+
+/// A batch is routed before any of it is taken: beside a publish that makes its target stand only others that do.
+fn routed_alike(mut requests: Vec<Request>) -> Vec<Request> {
+    let makes = |r: &Request| matches!(r, Request::Publish(p) if p.create_queue || p.create_topic);
+    if requests.iter().any(makes) {
+        requests.retain(|r| makes(r) || !matches!(r, Request::Publish(_)));
+    }
+    requests
+}
+
+fn definition(command: &Command) -> Option<(u64, Define)> {
+    Some(match command {
+        Command::DeclareQueue { peer, queue, other } => {
+            (*peer, Define::Queue(requests::queue_spec(*queue, *other)))
+        }
+        Command::PassiveQueue { peer, queue } => (*peer, Define::QueuePassive(requests::queue_name(*queue))),
+        Command::DeleteQueue { peer, queue, if_unused, if_empty } => {
+            let (name, if_unused, if_empty) = (requests::queue_name(*queue), *if_unused, *if_empty);
+            (*peer, Define::DeleteQueue { name, if_unused, if_empty })
+        }
+        Command::Purge { peer, queue } => (*peer, Define::Purge(requests::queue_name(*queue))),
+        Command::DeclareExchange { peer, exchange, other } => {
+            (*peer, Define::Exchange(requests::exchange_spec(*exchange, *other)))
+        }
+        Command::DeleteExchange { peer, exchange, if_unused } => {
+            let name = requests::exchange_spec(*exchange, false).name;
+            (*peer, Define::DeleteExchange { name, if_unused: *if_unused })
+        }
+        Command::Bind { peer, binding, undo } => {
+            let binding = requests::binding(binding);
+            (*peer, if *undo { Define::Unbind(binding) } else { Define::Bind(binding) })
+        }
+        Command::DeclareTopic { peer, topic, other } => {
+            (*peer, Define::Topic(requests::topic_spec(*topic, *other)))
+        }
+        Command::DeleteTopic { peer, topic } => {
+            (*peer, Define::DeleteTopic(name(&requests::topic_spec(*topic, false).name)))
+        }
+        _ => return None,
+    })
+}
+
+fn limits(room: Room) -> Limits {
+    Limits { cache_bytes_max: room.cache_bytes, topic_idle_ms: 60_000, ..Limits::default() }
+}
