@@ -1,6 +1,7 @@
 //! Figures, never tests: starts the release binary and, when asked, a peer and a server without logic, drives all with
 //! the same client, and prints one JSON object per path. Loopback only, bounded in count and time.
 
+mod amqp;
 mod fanout;
 mod idle;
 mod load;
@@ -8,6 +9,7 @@ mod messagex;
 mod null;
 mod process;
 mod publisher;
+mod rabbitmq;
 mod report;
 mod servers;
 mod steady;
@@ -17,7 +19,8 @@ use std::process::ExitCode;
 
 use fanout::{Options, Transport};
 
-const USAGE: &str = "usage: framegate-bench sse|ws|messagex|idle [--peer nchan|null] [--quick] [--subscribers N] [--window N]";
+const USAGE: &str = "usage: framegate-bench sse|ws|messagex|amqp|idle [--peer nchan|rabbitmq|null] [--quick] [--subscribers N] \
+     [--window N]";
 
 fn main() -> ExitCode {
     let Some((group, options)) = read(std::env::args().skip(1)) else {
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         "sse" => fanout::run(&runtime, Transport::Sse, &options),
         "ws" => fanout::run(&runtime, Transport::WebSocket, &options),
         "messagex" => messagex::run(&runtime, options.quick),
+        "amqp" => amqp::run(&runtime, options.peer.as_deref(), options.quick),
         "idle" => idle::run(&runtime),
         "null-server" => runtime.block_on(null::serve()),
         _ => {

@@ -5,15 +5,19 @@ use std::fs;
 /// Clock ticks of /proc/PID/stat a second; fixed by Linux for user space.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A server's processes: a parent and its children.
+/// A server's processes: a parent and all below it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tree(pub(crate) u32);
 
 impl Tree {
     fn pids(self) -> Vec<u32> {
-        let path = format!("/proc/{0}/task/{0}/children", self.0);
-        let children = fs::read_to_string(path).unwrap_or_default();
-        std::iter::once(self.0).chain(children.split_whitespace().filter_map(|p| p.parse().ok())).collect()
+        let mut pids = vec![self.0];
+        let mut at = 0;
+        while let Some(pid) = pids.get(at) {
+            pids.extend(children(*pid));
+            at += 1;
+        }
+        pids
     }
 
     /// User and system seconds so far.
@@ -30,6 +34,13 @@ impl Tree {
     pub(crate) fn peak_kib(self) -> u64 {
         self.pids().iter().filter_map(|pid| status_of(*pid, "VmHWM:")).sum()
     }
+}
+
+/// A child belongs to the thread that started it.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|p| p.parse().ok()).collect::<Vec<u32>>()).collect()
 }
 
 fn cpu_of(pid: u32) -> Option<f64> {

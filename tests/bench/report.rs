@@ -34,6 +34,11 @@ impl Figures {
         self.cpu_seconds * 1e6 / self.count as f64
     }
 
+    /// Median latency in microseconds.
+    pub(crate) fn p50_us(&self) -> f64 {
+        f64::from(self.latency(0.5))
+    }
+
     fn latency(&self, share: f64) -> u32 {
         let mut sorted = self.latencies_us.clone();
         sorted.sort_unstable();

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::process::Tree;
+use crate::rabbitmq::PortMapper;
 
 /// A running server.
 pub(crate) struct Server {
@@ -20,9 +21,24 @@ pub(crate) struct Server {
     pub(crate) http: String,
     /// `host:port` of its MessageX listener, if it has one.
     pub(crate) messagex: String,
+    /// `host:port` of its AMQP listener, if it has one.
+    pub(crate) amqp: String,
+    /// Ends after the server.
+    _mapper: Option<PortMapper>,
 }
 
 impl Server {
+    /// A server whose addresses are not known yet.
+    pub(crate) fn started(
+        child: Child,
+        home: TempDir,
+        name: &'static str,
+        mapper: Option<PortMapper>,
+    ) -> Self {
+        let [http, messagex, amqp] = [const { String::new() }; 3];
+        Self { child, _home: home, name, http, messagex, amqp, _mapper: mapper }
+    }
+
     /// The release binary.
     pub(crate) fn framegate() -> io::Result<Self> {
         let binary = std::env::var_os("FRAMEGATE_BIN").map(PathBuf::from);
@@ -30,7 +46,8 @@ impl Server {
         let home = tempfile::tempdir()?;
         let ports = home.path().join("ports");
         let child = Command::new(&binary)
-            .args(["--listen", "http=127.0.0.1:0", "--listen", "messagex=127.0.0.1:0", "--data-dir"])
+            .args(["--listen", "http=127.0.0.1:0", "--listen", "messagex=127.0.0.1:0"])
+            .args(["--listen", "amqp=127.0.0.1:0", "--data-dir"])
             .arg(home.path().join("data"))
             .arg("--ports-file")
             .arg(&ports)
@@ -43,8 +60,10 @@ impl Server {
         let addresses: serde_json::Value = wait(|| serde_json::from_slice(&fs::read(&ports).ok()?).ok())
             .ok_or_else(|| io::Error::other("not started"))?;
         let address = |name: &str| addresses[name].as_str().unwrap_or_default().to_owned();
-        let (http, messagex) = (address("http"), address("messagex"));
-        Ok(Self { child, _home: home, name: "framegate", http, messagex })
+        let mut server = Self::started(child, home, "framegate", None);
+        (server.http, server.messagex, server.amqp) =
+            (address("http"), address("messagex"), address("amqp"));
+        Ok(server)
     }
 
     /// nginx with nchan, two workers.
@@ -81,7 +100,9 @@ impl Server {
         let http = format!("127.0.0.1:{port}");
         wait(|| std::net::TcpStream::connect(&http).ok())
             .ok_or_else(|| io::Error::other("nginx did not start"))?;
-        Ok(Self { child, _home: home, name: "nchan", http, messagex: String::new() })
+        let mut server = Self::started(child, home, "nchan", None);
+        server.http = http;
+        Ok(server)
     }
 
     /// This program as the null server.
@@ -92,8 +113,9 @@ impl Server {
         if let Some(out) = child.stdout.take() {
             io::BufReader::new(out).read_line(&mut port)?;
         }
-        let http = format!("127.0.0.1:{}", port.trim());
-        Ok(Self { child, _home: tempfile::tempdir()?, name: "null", http, messagex: String::new() })
+        let mut server = Self::started(child, tempfile::tempdir()?, "null", None);
+        server.http = format!("127.0.0.1:{}", port.trim());
+        Ok(server)
     }
 
     /// Its processes.
@@ -114,8 +136,8 @@ impl Drop for Server {
     clippy::disallowed_methods,
     reason = "another process's state cannot be awaited, only looked at again"
 )]
-fn wait<T>(mut probe: impl FnMut() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + Duration::from_secs(20);
+pub(crate) fn wait<T>(mut probe: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + Duration::from_secs(60);
     while Instant::now() < deadline {
         if let Some(value) = probe() {
             return Some(value);
