@@ -29,6 +29,8 @@ pub(super) struct Clocks {
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// One timer for whatever is due first.
     sleep: Option<Pin<Box<Sleep>>>,
+    /// When it rings.
+    due: Option<Instant>,
     /// The task that signal and timer wake.
     armed: Option<Waker>,
 }
@@ -49,9 +51,9 @@ impl Clocks {
                 std::future::pending::<()>().await; // whoever stops the server is gone
             }
         });
-        let first = first(heartbeat, ends_at);
-        let sleep = first.map(|at| Box::pin(sleep_until(at)));
-        Self { heartbeat, ends_at, stopping, stopped, sleep, armed: None }
+        let due = first(heartbeat, ends_at);
+        let sleep = due.map(|at| Box::pin(sleep_until(at)));
+        Self { heartbeat, ends_at, stopping, stopped, sleep, due, armed: None }
     }
 
     /// Whether the server stops.
@@ -62,8 +64,9 @@ impl Clocks {
     /// What has happened; else sees to it that the task is woken when it does.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Tick> {
         let armed = self.armed.as_ref().is_some_and(|waker| waker.will_wake(context.waker()));
-        let rung = self.sleep.as_ref().is_some_and(|sleep| sleep.is_elapsed());
-        if armed && !rung && !self.stopping.has_changed().unwrap_or(false) {
+        // The timer is not asked: it lies elsewhere, and is woken by others.
+        let due = armed && self.due.is_some_and(|due| due <= Instant::now());
+        if armed && !due && !self.stopping.has_changed().unwrap_or(false) {
             return Poll::Pending;
         }
         self.armed = None;
@@ -81,7 +84,8 @@ impl Clocks {
             if let Some((period, at)) = &mut self.heartbeat {
                 *at = now + *period;
             }
-            if let Some(at) = first(self.heartbeat, self.ends_at) {
+            self.due = first(self.heartbeat, self.ends_at);
+            if let Some(at) = self.due {
                 sleep.as_mut().reset(at);
             }
             return Poll::Ready(Tick::Heartbeat);

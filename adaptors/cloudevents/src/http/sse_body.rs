@@ -51,7 +51,6 @@ pub(crate) struct Options {
 pub(crate) struct SseBody<F> {
     /// None: ended.
     feed: Option<F>,
-    items: Vec<FeedItem>,
     ready: VecDeque<Bytes>,
     format: Format,
     headers: Arc<HeaderTable>,
@@ -63,7 +62,6 @@ impl<F: Feed + Unpin> SseBody<F> {
     pub(crate) fn new(feed: F, options: Options) -> Self {
         Self {
             feed: Some(feed),
-            items: Vec::new(),
             ready: VecDeque::from([options.opening]),
             format: options.format,
             headers: options.headers,
@@ -81,8 +79,15 @@ impl<F: Feed + Unpin> SseBody<F> {
                 self.end("draining");
                 continue;
             }
-            match feed.poll_next(context, &mut self.items, STREAM_ITEMS_MAX) {
-                Poll::Ready(true) => self.encode(),
+            // Not kept: memory that was used just now is nearer than what this stream touched an event ago.
+            let mut items = Vec::new();
+            match feed.poll_next(context, &mut items, STREAM_ITEMS_MAX) {
+                Poll::Ready(true) => {
+                    let first = self.encode(items);
+                    if first.is_some() {
+                        return Poll::Ready(first);
+                    }
+                }
                 Poll::Ready(false) => self.end("draining"),
                 Poll::Pending => match ready!(self.clocks.poll(context)) {
                     Tick::Stopping => self.end("draining"),
@@ -93,12 +98,14 @@ impl<F: Feed + Unpin> SseBody<F> {
         }
     }
 
-    /// Turns items into buffers: the shared one when there is one event, else copies of at most 64 KiB together.
-    fn encode(&mut self) {
+    /// Turns items into buffers: the shared one when there is one event, else copies of at most 64 KiB together. Gives the
+    /// first; the others are `ready`.
+    fn encode(&mut self, items: Vec<FeedItem>) -> Option<Bytes> {
         let mut joined = BytesMut::new();
-        let single = self.items.len() == 1;
+        let mut single = None;
+        let count = items.len();
         let (mut delivered, mut skipped) = (0, 0);
-        for item in self.items.drain(..) {
+        for item in items {
             let bytes = match item {
                 FeedItem::Event(event) => self.format.encoded(&event, &self.headers),
                 FeedItem::Lost { requested, resumed_from } => {
@@ -110,8 +117,8 @@ impl<F: Feed + Unpin> SseBody<F> {
                 continue;
             }
             delivered += 1;
-            if single {
-                self.ready.push_back(bytes);
+            if count == 1 {
+                single = Some(bytes);
             } else if joined.len() + bytes.len() <= STREAM_COALESCE_BYTES {
                 joined.extend_from_slice(&bytes);
             } else {
@@ -128,6 +135,7 @@ impl<F: Feed + Unpin> SseBody<F> {
         if skipped > 0 {
             Counters::add(&COUNTERS.undeliverable, skipped);
         }
+        single.or_else(|| self.ready.pop_front())
     }
 
     fn end(&mut self, code: &str) {
