@@ -48,6 +48,7 @@ impl From<BrokerError> for Problem {
             BrokerError::Inequivalent { .. } => (StatusCode::CONFLICT, "inequivalent"),
             BrokerError::Locked { .. } => (StatusCode::CONFLICT, "locked"),
             BrokerError::InUse { .. } => (StatusCode::CONFLICT, "in_use"),
+            BrokerError::QueueFull { .. } => (StatusCode::CONFLICT, "queue_full"),
             BrokerError::NotEmpty { .. } => (StatusCode::CONFLICT, "not_empty"),
             BrokerError::Invalid { .. } => (StatusCode::BAD_REQUEST, "invalid"),
             BrokerError::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),

@@ -2,8 +2,8 @@
 
 use axum::body::Bytes;
 use framegate_broker::{
-    Arguments, BindTarget, BindingSpec, BrokerError, ExchangeKind, ExchangeSpec, HeaderValue, Name,
-    QueueProperties, QueueSpec, TopicSpec,
+    Arguments, BindTarget, BindingSpec, BrokerError, ExchangeKind, ExchangeSpec, HeaderValue, Name, Overflow,
+    PriorityMode, QueueProperties, QueueSpec, TopicSpec,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -34,12 +34,28 @@ pub(super) struct QueueBody {
     deliver_durable: bool,
     dead_letter_exchange: Option<String>,
     dead_letter_key: Option<String>,
+    max_priority: Option<u8>,
+    message_ttl_ms: Option<u64>,
+    expires_ms: Option<u64>,
+    length_max: Option<u64>,
+    bytes_max: Option<u64>,
+    overflow: Option<String>,
+    #[serde(default)]
+    single_active: bool,
+    delivery_limit: Option<u32>,
 }
 
 impl QueueBody {
     pub(super) fn spec(self) -> Result<QueueSpec, Problem> {
         let exchange = self.dead_letter_exchange.map(|text| Name::new(&text)).transpose()?;
         let key = self.dead_letter_key.map(|text| Name::new(&text)).transpose()?;
+        let overflow = match &self.overflow {
+            None => Overflow::DropHead,
+            Some(word) => Overflow::parse(word).ok_or_else(|| {
+                let words = "drop-head, reject-publish, reject-publish-dlx";
+                Problem::bad_request(format!("overflow '{word}' is none of {words}"))
+            })?,
+        };
         Ok(QueueSpec {
             name: name(&self.name)?,
             durable: self.durable,
@@ -48,7 +64,15 @@ impl QueueBody {
                 deliver_durable: self.deliver_durable,
                 dead_letter_exchange: exchange,
                 dead_letter_key: key,
-                ..QueueProperties::default()
+                priority: self.max_priority.map_or(PriorityMode::None, PriorityMode::Max),
+                message_ttl_ms: self.message_ttl_ms,
+                expires_ms: self.expires_ms,
+                length_max: self.length_max,
+                bytes_max: self.bytes_max,
+                overflow,
+                single_active: self.single_active,
+                delivery_limit: self.delivery_limit,
+                arguments: Vec::new(),
             },
             ..QueueSpec::default()
         })
@@ -172,6 +196,7 @@ mod tests {
             .expect("a spec");
         assert!(spec.durable && !spec.auto_delete && !spec.exclusive);
         assert_eq!(spec.properties.dead_letter_exchange.as_deref(), Some(""));
+        assert_eq!(spec.properties.overflow, Overflow::DropHead);
         let spec =
             read::<QueueBody>(r#"{"name":"q","durable":false}"#).and_then(QueueBody::spec).expect("a spec");
         assert!(!spec.durable);

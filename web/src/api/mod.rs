@@ -3,6 +3,7 @@
 mod definitions;
 mod input;
 mod look;
+mod messages;
 mod output;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ pub fn router(context: &HttpContext) -> Router {
         .route("/events", get(look::events))
         .route("/queues", get(look::queues).post(definitions::declare_queue))
         .route("/queues/{name}", get(look::queue).delete(definitions::delete_queue))
+        .route("/queues/{name}/messages", get(messages::messages))
         .route("/queues/{name}/purge", post(definitions::purge_queue))
         .route("/exchanges", get(look::exchanges).post(definitions::declare_exchange))
         .route("/exchanges/{name}", delete(definitions::delete_exchange))

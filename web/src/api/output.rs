@@ -1,8 +1,8 @@
 //! What the broker says, as JSON. The shapes here are the API's.
 
 use framegate_broker::{
-    BindTarget, BindingInfo, ConnectionInfo, EventInfo, ExchangeInfo, HeaderValue, Name, QueueInfo, Stats,
-    TopicInfo,
+    BindTarget, BindingInfo, ConnectionInfo, EventInfo, ExchangeInfo, HeaderValue, Name, PriorityMode,
+    QueueInfo, Stats, TopicInfo,
 };
 use serde_json::{Map, Value, json};
 
@@ -18,6 +18,14 @@ pub(super) fn queue(queue: &QueueInfo) -> Value {
         "deliver": if properties.deliver_durable { "durable" } else { "applied" },
         "dead_letter_exchange": properties.dead_letter_exchange.as_deref(),
         "dead_letter_key": properties.dead_letter_key.as_deref(),
+        "max_priority": if let PriorityMode::Max(max) = properties.priority { Some(max) } else { None },
+        "message_ttl_ms": properties.message_ttl_ms,
+        "expires_ms": properties.expires_ms,
+        "length_max": properties.length_max,
+        "bytes_max": properties.bytes_max,
+        "overflow": properties.overflow.as_str(),
+        "single_active": properties.single_active,
+        "delivery_limit": properties.delivery_limit,
         "arguments": arguments,
         "ready": queue.ready,
         "unacked": queue.unacked,

@@ -185,3 +185,28 @@ async fn what_is_no_json_is_refused_before_anything_is_done() {
     let (status, problem) = read(routes(true).oneshot(request).await.expect("answered")).await;
     assert_eq!((status, &problem["code"]), (400, &json!("bad_request")));
 }
+
+#[tokio::test]
+async fn properties_of_a_queue_are_taken_and_shown_and_its_messages_can_be_looked_at() {
+    let routes = routes(true);
+    let body = json!({ "name": "q", "max_priority": 9, "message_ttl_ms": 60000, "expires_ms": 60000,
+        "length_max": 10, "bytes_max": 1000, "overflow": "reject-publish", "single_active": true, "delivery_limit": 3 });
+    let (status, shown) = call(&routes, "POST", "/admin/v1/queues", Some(body.clone())).await;
+    assert_eq!(status, 201, "{shown}");
+    for (name, value) in body.as_object().expect("an object") {
+        assert_eq!(&shown[name], value, "{name}");
+    }
+    let other = json!({ "name": "q", "overflow": "spill" });
+    let (status, problem) = call(&routes, "POST", "/admin/v1/queues", Some(other)).await;
+    assert!(
+        status == 400 && problem["detail"].as_str().expect("text").contains("reject-publish-dlx"),
+        "{problem}"
+    );
+    let (status, problem) = call(&routes, "POST", "/admin/v1/queues", Some(json!({ "name": "q" }))).await;
+    assert_eq!((status, &problem["code"]), (409, &json!("inequivalent")));
+    let empty = call(&routes, "GET", "/admin/v1/queues/q/messages", None).await;
+    assert_eq!(empty, (200, json!({ "messages": [], "more": false })));
+    let (status, problem) = call(&routes, "GET", "/admin/v1/queues/q/messages?max=all", None).await;
+    assert!(status == 400 && problem["detail"].as_str().expect("text").contains("max"), "{problem}");
+    assert_eq!(call(&routes, "GET", "/admin/v1/queues/none/messages", None).await.0, 404);
+}

@@ -99,15 +99,11 @@ impl State {
             }
             Record::DeleteExchange { vhost, name } => {
                 self.exchanges.remove(&(vhost.clone(), name.clone()));
-                let target = BindTarget::Exchange(name.clone());
-                self.bindings.retain(|(v, b)| *v != vhost || (b.exchange != name && b.target != target));
+                self.bindings.remove_of(&vhost, &name);
+                self.bindings.remove_to(&vhost, &BindTarget::Exchange(name));
             }
-            Record::Bind { vhost, binding } => {
-                if !self.bindings.iter().any(|(v, b)| *v == vhost && *b == binding) {
-                    self.bindings.push((vhost, binding));
-                }
-            }
-            Record::Unbind { vhost, binding } => self.bindings.retain(|(v, b)| *v != vhost || *b != binding),
+            Record::Bind { vhost, binding } => self.bindings.insert(vhost, binding),
+            Record::Unbind { vhost, binding } => self.bindings.remove(&vhost, &binding),
             Record::DefineTopic { id, vhost, spec } => {
                 put_at(&mut self.topics, id.0, Some(Arc::new(TopicState::new(id, vhost, spec))));
             }
@@ -170,7 +166,7 @@ impl State {
     fn delete_queue(&mut self, id: QueueId) {
         if let Some(queue) = self.queues.get_mut(index(id.0)).and_then(Option::take) {
             let target = BindTarget::Queue(queue.spec.name.clone());
-            self.bindings.retain(|(v, b)| *v != queue.vhost || b.target != target);
+            self.bindings.remove_to(&queue.vhost, &target);
         }
     }
 }

@@ -46,7 +46,7 @@ impl State {
             queues: queues.clone(),
             topics: topics.clone(),
             exchanges: exchanges.clone(),
-            bindings: bindings.clone(),
+            bindings: bindings.iter().cloned().collect(),
             dedups: dedups.freeze(),
         }
     }

@@ -3,6 +3,7 @@
 
 mod apply;
 mod aside;
+mod bindings;
 mod dedup;
 mod export;
 #[cfg(test)]
@@ -15,12 +16,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) use apply::At;
+pub(crate) use bindings::Bindings;
 pub(crate) use dedup::Dedups;
 pub(crate) use export::{Export, Frozen, PAGE_VERSION};
 pub(crate) use queue::{NO_BLOCK, OPEN_BLOCK, QueueState, Times, Weight};
 pub(crate) use topic::{TopicEntry, TopicState};
 
-use crate::definition::{BindingSpec, ExchangeSpec};
+use crate::definition::ExchangeSpec;
 use crate::ids::{QueueId, TopicId};
 use crate::name::Name;
 use crate::record::Expected;
@@ -37,7 +39,7 @@ pub(crate) struct State {
     /// By vhost and name.
     pub(crate) exchanges: BTreeMap<(Name, Name), ExchangeSpec>,
     /// In the order in which they were made.
-    pub(crate) bindings: Vec<(Name, BindingSpec)>,
+    pub(crate) bindings: Bindings,
     /// Publishes that are remembered.
     pub(crate) dedups: Dedups,
 }
