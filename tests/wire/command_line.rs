@@ -105,6 +105,29 @@ fn pub_sub_status_and_queues_work_against_a_running_server() {
     let (code, out, _) = run(&["queues", "--json", "--url", &url], &[], dir.path());
     assert_eq!(code, Some(0));
     assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok(), "{out}");
+    let list = |args: &[&str]| {
+        let (code, out, err) = run(&[args, &["--json", "--url", &url]].concat(), &[], dir.path());
+        assert_eq!(code, Some(0), "{args:?}: {err}");
+        let answer: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+        let rows = answer[args[0]].as_array().expect("a list").clone();
+        rows.iter().map(|row| row["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    let mut x = harness::messagex::MessageX::connect(&gateway.address("messagex"));
+    for queue in ["orders.eu", "orders.us", "mail"] {
+        x.declare(queue);
+    }
+    x.publish("orders.us", &json!(1));
+    x.consume("mail", 1);
+    assert_eq!(list(&["queues"]), ["mail", "orders.eu", "orders.us"]);
+    assert_eq!(list(&["queues", "orders*"]), ["orders.eu", "orders.us"]);
+    assert_eq!(list(&["queues", "*.us", "--nonempty"]), ["orders.us"]);
+    assert_eq!(list(&["queues", "--unused"]), ["orders.eu", "orders.us"]);
+    assert_eq!(list(&["topics", "--nonempty"]), ["news"]);
+    assert!(list(&["topics", "none"]).is_empty());
+    assert_eq!(list(&["exchanges", "amq.*", "--kind", "topic"]), ["amq.framegate.event", "amq.topic"]);
+    let (code, out, _) = run(&["exchanges", "amq.m*", "--url", &url], &[], dir.path());
+    assert_eq!(code, Some(0));
+    assert!(out.lines().count() == 2 && out.contains("amq.match") && out.contains("headers"), "{out}");
     let (code, _, err) = run(&["status", "--url", "http://127.0.0.1:1"], &[], dir.path());
     assert_eq!(code, Some(1));
     assert!(err.contains("127.0.0.1:1"), "{err}");

@@ -386,12 +386,18 @@ async function poll() {
   const state = byId("server-state");
   if (!document.hidden) {
     try {
-      const [overview, connections, queues, allTopics] = await Promise.all(
-        ["overview", "connections", "queues", "topics"].map((what) => api(`/admin/v1/${what}`)));
+      const filter = new URLSearchParams();
+      if (byId("live-name").value) filter.set("name", byId("live-name").value);
+      const filled = new URLSearchParams(filter);
+      if (byId("live-nonempty").checked) filled.set("nonempty", "true");
+      const [overview, connections, queues, allTopics, exchanges] = await Promise.all(
+        ["overview", "connections", `queues?${filled}`, `topics?${filled}`, `exchanges?${filter}`]
+          .map((what) => api(`/admin/v1/${what}`)));
       fill("listeners", overview.listeners.map((l) => [l.name, l.addr]));
       fill("connections", connections.connections.map((c) => [c.id, c.label, c.user, c.consumers, c.unacked]));
       fill("queues", queues.queues.map((q) => [q.name, q.ready, q.unacked, q.consumers, q.bytes]));
       fill("topics", allTopics.topics.map((t) => [t.name, t.events, t.next_offset, t.subscribers, t.bytes]));
+      fill("exchanges", exchanges.exchanges.map((e) => [e.name, e.kind, e.durable, e.alternate]));
       showTotals(overview.totals);
       state.dataset.state = "live";
       state.textContent = `version ${overview.version}, as ${overview.user}`;
@@ -403,5 +409,6 @@ async function poll() {
   polling = setTimeout(poll, POLL_MS);
 }
 
+for (const id of ["live-name", "live-nonempty"]) byId(id).addEventListener("input", () => poll());
 document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
 poll();

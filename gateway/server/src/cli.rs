@@ -32,7 +32,11 @@ pub(crate) enum Command {
     /// Show what a running broker is doing.
     Status(ShowArgs),
     /// List the queues of a running broker.
-    Queues(ShowArgs),
+    Queues(ListArgs),
+    /// List the topics of a running broker.
+    Topics(ListArgs),
+    /// List the exchanges of a running broker.
+    Exchanges(ExchangesArgs),
 }
 
 /// `framegate serve`.
@@ -128,7 +132,38 @@ pub(crate) struct SubArgs {
     pub(crate) target: Target,
 }
 
-/// `framegate status` and `framegate queues`.
+/// `framegate queues` and `framegate topics`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Only those whose names fit; `*` stands for any characters.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Only those that hold something.
+    #[arg(long)]
+    pub(crate) nonempty: bool,
+    /// Only those without consumers or subscribers.
+    #[arg(long)]
+    pub(crate) unused: bool,
+    /// What all lists have.
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// `framegate exchanges`.
+#[derive(Debug, Args)]
+pub(crate) struct ExchangesArgs {
+    /// Only those whose names fit; `*` stands for any characters.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Only those of a kind: direct, fanout, topic, headers, x-consistent-hash, x-delayed-message.
+    #[arg(long, value_name = "KIND")]
+    pub(crate) kind: Option<String>,
+    /// What all lists have.
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// `framegate status`, and a part of the lists.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// Print the API's JSON.
@@ -183,6 +218,20 @@ mod tests {
         assert!(said.contains("--listen"), "{said}");
         let said = parse("framegate --listen 8080").expect_err("refused");
         assert!(said.contains("must be NAME=IP:PORT, or NAME=off"), "{said}");
+    }
+
+    #[test]
+    fn lists_take_a_name_and_filters() {
+        let Some(Command::Queues(args)) =
+            parse("framegate queues orders* --nonempty --json").expect("parses").command
+        else {
+            panic!("queues")
+        };
+        assert_eq!((args.name.as_deref(), args.nonempty, args.unused), (Some("orders*"), true, false));
+        assert!(args.show.json);
+        assert!(parse("framegate topics --unused").is_ok());
+        assert!(parse("framegate exchanges --kind topic --nonempty").is_err());
+        assert!(parse("framegate exchanges amq.* --kind topic").is_ok());
     }
 
     #[test]

@@ -38,5 +38,7 @@ fn run(cli: &Cli) -> Result<Exit, Ending> {
         Some(Command::Sub(args)) => client::subscribe(args),
         Some(Command::Status(args)) => client::status(args),
         Some(Command::Queues(args)) => client::queues(args),
+        Some(Command::Topics(args)) => client::topics(args),
+        Some(Command::Exchanges(args)) => client::exchanges(args),
     }
 }

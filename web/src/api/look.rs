@@ -7,6 +7,7 @@ use axum::http::HeaderMap;
 use framegate_broker::{Query as Ask, Reply, Request};
 use serde_json::{Value, json};
 
+use super::filter::Filter;
 use super::{Answer, Json, Query, Shared, name, output, unexpected};
 use crate::access::{Intent, admit};
 use crate::problem::Problem;
@@ -84,11 +85,13 @@ pub(super) async fn events(State(shared): Context, headers: HeaderMap, query: Qu
     }
 }
 
-/// `GET /admin/v1/queues`
+/// `GET /admin/v1/queues?name=&nonempty=&unused=`
 pub(super) async fn queues(State(shared): Context, headers: HeaderMap, query: Query) -> Answer {
+    let filter = Filter::read(&query, &["name", "nonempty", "unused"])?;
     match ask(&shared, &headers, &query, Ask::Queues).await? {
         Reply::Queues(all) => {
-            Ok(Json::ok(json!({ "queues": all.iter().map(output::queue).collect::<Vec<_>>() })))
+            let queues: Vec<Value> = all.iter().filter(|q| filter.queue(q)).map(output::queue).collect();
+            Ok(Json::ok(json!({ "queues": queues })))
         }
         other => Err(unexpected(&other)),
     }
@@ -107,11 +110,14 @@ pub(super) async fn queue(
     }
 }
 
-/// `GET /admin/v1/exchanges`
+/// `GET /admin/v1/exchanges?name=&kind=`
 pub(super) async fn exchanges(State(shared): Context, headers: HeaderMap, query: Query) -> Answer {
+    let filter = Filter::read(&query, &["name", "kind"])?;
     match ask(&shared, &headers, &query, Ask::Exchanges).await? {
         Reply::Exchanges(all) => {
-            Ok(Json::ok(json!({ "exchanges": all.iter().map(output::exchange).collect::<Vec<_>>() })))
+            let exchanges: Vec<Value> =
+                all.iter().filter(|e| filter.exchange(e)).map(output::exchange).collect();
+            Ok(Json::ok(json!({ "exchanges": exchanges })))
         }
         other => Err(unexpected(&other)),
     }
@@ -129,11 +135,13 @@ pub(super) async fn bindings(State(shared): Context, headers: HeaderMap, query: 
     }
 }
 
-/// `GET /admin/v1/topics`
+/// `GET /admin/v1/topics?name=&nonempty=&unused=`
 pub(super) async fn topics(State(shared): Context, headers: HeaderMap, query: Query) -> Answer {
+    let filter = Filter::read(&query, &["name", "nonempty", "unused"])?;
     match ask(&shared, &headers, &query, Ask::Topics).await? {
         Reply::Topics(all) => {
-            Ok(Json::ok(json!({ "topics": all.iter().map(output::topic).collect::<Vec<_>>() })))
+            let topics: Vec<Value> = all.iter().filter(|t| filter.topic(t)).map(output::topic).collect();
+            Ok(Json::ok(json!({ "topics": topics })))
         }
         other => Err(unexpected(&other)),
     }

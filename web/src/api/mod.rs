@@ -1,6 +1,7 @@
 //! The admin API: routes, and what every handler does first. JSON in, JSON out, problems as RFC 9457.
 
 mod definitions;
+mod filter;
 mod input;
 mod look;
 mod messages;

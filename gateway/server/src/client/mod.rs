@@ -1,7 +1,8 @@
-//! Small clients of a running broker's HTTP API: `pub`, `sub`, `status`, `queues`. They know nothing that any other
+//! Small clients of a running broker's HTTP API: `pub`, `sub`, `status`, `queues`, `topics`, `exchanges`. They know nothing that any other
 //! client could not know.
 
 mod events;
+mod list;
 mod publish;
 mod show;
 mod subscribe;
@@ -13,8 +14,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use ureq::http::Response;
 use ureq::{Agent, Body, RequestBuilder};
 
+pub(crate) use list::{exchanges, queues, topics};
 pub(crate) use publish::publish;
-pub(crate) use show::{queues, status};
+pub(crate) use show::status;
 pub(crate) use subscribe::subscribe;
 
 use crate::cli::Target;

@@ -1,4 +1,4 @@
-//! `framegate status` and `framegate queues`: the admin API as text.
+//! `framegate status`, and what the lists share: the admin API as text.
 
 use serde_json::Value;
 
@@ -27,34 +27,15 @@ pub(crate) fn status(args: &ShowArgs) -> Result<Exit, Ending> {
     })
 }
 
-/// Prints one line a queue.
+/// Prints an answer of the API: its JSON, or the lines made of it.
 ///
 /// # Errors
 /// An ending with its message.
-pub(crate) fn queues(args: &ShowArgs) -> Result<Exit, Ending> {
-    show(args, "/admin/v1/queues", |answer| {
-        let queues = items(&answer["queues"]);
-        let names = queues.iter().map(|queue| text(&queue["name"]).chars().count());
-        let width = names.max().unwrap_or(0).max("name".len());
-        let mut lines = vec![format!(
-            "{:<width$}  {:>10}  {:>10}  {:>9}  {:>12}",
-            "name", "ready", "unacked", "consumers", "bytes"
-        )];
-        for queue in queues {
-            lines.push(format!(
-                "{:<width$}  {:>10}  {:>10}  {:>9}  {:>12}",
-                text(&queue["name"]),
-                text(&queue["ready"]),
-                text(&queue["unacked"]),
-                text(&queue["consumers"]),
-                text(&queue["bytes"])
-            ));
-        }
-        lines
-    })
-}
-
-fn show(args: &ShowArgs, path: &str, lines: impl FnOnce(&Value) -> Vec<String>) -> Result<Exit, Ending> {
+pub(super) fn show(
+    args: &ShowArgs,
+    path: &str,
+    lines: impl FnOnce(&Value) -> Vec<String>,
+) -> Result<Exit, Ending> {
     let api = Api::new(&args.target);
     let body = api.get(path)?;
     let lines = if args.json {
@@ -72,10 +53,10 @@ fn show(args: &ShowArgs, path: &str, lines: impl FnOnce(&Value) -> Vec<String>) 
     Ok(Exit::Done)
 }
 
-fn items(value: &Value) -> &[Value] {
+pub(super) fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
