@@ -239,6 +239,7 @@ fn listener_names() -> Vec<&'static str> {
 pub fn run(args: &[&str], env: &[(&str, &str)], dir: &Path) -> (Option<i32>, String, String) {
     let mut child = Command::new(binary())
         .args(args)
+        .env("FRAMEGATE_LISTENERS__AMQP__ADDR", "127.0.0.1:0")
         .envs(env.iter().copied())
         .current_dir(dir)
         .stdin(Stdio::null())

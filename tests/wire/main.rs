@@ -1,5 +1,6 @@
 //! The whole binary over real sockets. One test binary, so that it links once.
 
+mod amqp;
 mod amqp_errors;
 mod backpressure;
 mod cloudevents;

@@ -31,7 +31,7 @@ async function start() {
   fs.rmSync(portsFile, { force: true });
   const log = fs.openSync(logFile, "a");
   const child = spawn(process.env.FRAMEGATE_BIN, ["--data-dir", path.join(home, "data"), "--ports-file", portsFile,
-    "--listen", `http=${http}`, "--listen", "messagex=127.0.0.1:0"], { stdio: ["ignore", log, log] });
+    "--listen", `http=${http}`, "--listen", "messagex=127.0.0.1:0", "--listen", "amqp=127.0.0.1:0"], { stdio: ["ignore", log, log] });
   fs.closeSync(log);
   child.ended = new Promise((done) => child.on("exit", done));
   server = child;
