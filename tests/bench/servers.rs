@@ -61,8 +61,7 @@ impl Server {
             .ok_or_else(|| io::Error::other("not started"))?;
         let address = |name: &str| addresses[name].as_str().unwrap_or_default().to_owned();
         let mut server = Self::started(child, home, "framegate", None);
-        (server.http, server.messagex, server.amqp) =
-            (address("http"), address("messagex"), address("amqp"));
+        (server.http, server.messagex, server.amqp) = (address("http"), address("messagex"), address("amqp"));
         Ok(server)
     }
 

@@ -15,6 +15,8 @@ pub enum Kind {
     Topic,
     /// A consumer of the connection.
     Consumer,
+    /// A consumer group of a topic.
+    Group,
 }
 
 impl Kind {
@@ -27,6 +29,7 @@ impl Kind {
             Self::Queue => "queue",
             Self::Topic => "topic",
             Self::Consumer => "consumer",
+            Self::Group => "group",
         }
     }
 }

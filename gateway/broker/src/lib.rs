@@ -10,6 +10,7 @@ mod event;
 mod exchange;
 pub mod feed;
 mod fold;
+mod group;
 mod headers;
 mod ids;
 pub mod limits;
@@ -31,6 +32,10 @@ pub use definition::{
 pub use error::{Access, BrokerError, Kind};
 pub use event::{AMQ_EVENT, EventInfo, EventKind, Happening, Said, Word};
 pub use feed::{Cursor, FeedEvent, FeedItem, Subscribe, Subscription};
+pub use group::{
+    Distribution, Filter, GroupCounts, GroupInfo, GroupSpec, GroupStart, History, HistoryQuery, KeySource,
+    Member, MemberInfo, MemberState, Presence, Retry,
+};
 pub use headers::{HeaderTable, HeadersFn};
 pub use ids::{ConnectionId, ConsumerId, Offset, PoolId, QueueId, RequestId, Seq, Token, TopicId, WatchId};
 pub use limits::Limits;

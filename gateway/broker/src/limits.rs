@@ -24,6 +24,20 @@ pub const CACHE_COPY_BELOW_BYTES: usize = 4096;
 pub const DEATHS_MAX: usize = 16;
 /// Topics whose replay can be merged by position; beyond it a pattern replays from the hot journal.
 pub const REPLAY_TOPICS_MAX: usize = 1000;
+/// Offsets above its floor that a group may have in use; then it delivers nothing new before the floor moves.
+pub const GROUP_GAP_MAX: u64 = 65_536;
+/// Groups of one vhost.
+pub const GROUPS_MAX: usize = 10_000;
+/// Events that a sticky or filtered group has chosen a member for and that wait for its credit.
+pub const GROUP_ASSIGNED_MAX: usize = 1024;
+/// A member that holds all that it may hold for so many ms is slow.
+pub const SLOW_MEMBER_MS: u64 = 10_000;
+/// Events of one answer to a history query.
+pub const HISTORY_EVENTS_MAX: u32 = 1000;
+/// Frame bytes after which an answer to a history query is cut short.
+pub const HISTORY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Volatile queues (exclusive or not durable) of the shard. Their ids are given again.
+pub const VOLATILE_QUEUES_MAX: u32 = 1 << 20;
 /// Deliveries that a consumer's protocol could not carry before the message is dead-lettered.
 pub const UNDELIVERABLE_MAX: u32 = 3;
 /// Messages refused by full queues that wait to be dead-lettered; beyond it they are dropped.

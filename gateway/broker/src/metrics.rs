@@ -34,6 +34,10 @@ metrics! {
     rejected,
     /// Messages dead-lettered.
     dead_lettered,
+    /// Dead letters of groups that had nowhere to go, or were dead letters before.
+    dead_letters_dropped,
+    /// Events that a topic no longer keeps and that a group had not settled.
+    group_lost,
     /// Events put into feeds, per watch.
     feed_events,
     /// Broker events built, since somebody was bound for them.

@@ -8,6 +8,7 @@ use crate::definition::{
 use crate::error::BrokerError;
 use crate::event::{EventInfo, Happening, Said};
 use crate::feed::Cursor;
+use crate::group::{GroupInfo, GroupSpec, GroupStart, History, HistoryQuery, Member, Presence};
 use crate::ids::{ConsumerId, Offset, PoolId, RequestId, Seq, Token};
 use crate::message::{Dedup, Delivery, Envelope, Keys};
 use crate::name::Name;
@@ -23,6 +24,11 @@ pub enum Request {
     Fetch(Fetch),
     /// Have messages pushed.
     Consume(Consume),
+    /// The same as a member of a topic's group: `queue` names the topic. Deliveries stand at `Position::Queue` with the
+    /// topic's offset as number, and are settled by it.
+    ConsumeGroup(Consume, Member),
+    /// Pull events as a member of a topic's group: `queue` names the topic. It is a member while it waits.
+    FetchGroup(Fetch, Member),
     /// Change how many unsettled messages a consumer or pool may hold.
     Credit(Credit),
     /// Stop a consumer; what it holds stays leased until settled or the connection ends.
@@ -284,6 +290,24 @@ pub enum Define {
     Topic(TopicSpec),
     /// Delete a topic and what it keeps.
     DeleteTopic(Name),
+    /// Declare a consumer group of a topic.
+    Group(GroupSpec),
+    /// Delete a group: its members end, what it remembers is gone.
+    DeleteGroup {
+        /// Of which topic.
+        topic: Name,
+        /// Which.
+        group: Name,
+    },
+    /// Set a group to a place: everything from there on is delivered (again), nothing before it. Leases are void.
+    SeekGroup {
+        /// Of which topic.
+        topic: Name,
+        /// Which.
+        group: Name,
+        /// Where to.
+        to: GroupStart,
+    },
 }
 
 /// A question. Answers show the connection's vhost.
@@ -313,6 +337,19 @@ pub enum Query {
         /// At most so many, and at most `limits::EVENTS_PAGE_MAX`.
         max: u32,
     },
+    /// All groups, or those of one topic.
+    Groups(Option<Name>),
+    /// One group.
+    Group {
+        /// Of which topic.
+        topic: Name,
+        /// Which.
+        group: Name,
+    },
+    /// Who hears of a topic's events right now.
+    Presence(Name),
+    /// Events that a topic keeps.
+    History(HistoryQuery),
     /// Connections with their consumers.
     Connections,
     /// Totals.
@@ -369,6 +406,14 @@ pub enum Reply {
     Topic(TopicInfo),
     /// Kept broker events.
     Events(Vec<EventInfo>),
+    /// Groups, by topic and name.
+    Groups(Vec<GroupInfo>),
+    /// A group as it is now (declared, set to a place, or asked for).
+    Group(Box<GroupInfo>),
+    /// Who hears of a topic.
+    Presence(Presence),
+    /// Kept events.
+    History(History),
     /// Connections.
     Connections(Vec<ConnectionInfo>),
     /// Totals.

@@ -231,7 +231,9 @@ async fn consume(mut consumer: Link, load: Load, progress: Arc<Progress>) -> io:
                         }
                     }
                     other => {
-                        return Err(io::Error::other(format!("a delivery is expected, there came {other:?}")));
+                        return Err(io::Error::other(format!(
+                            "a delivery is expected, there came {other:?}"
+                        )));
                     }
                 }
                 Ok(())

@@ -106,7 +106,9 @@ fn rows(quick: bool) -> Vec<Row> {
 pub(crate) fn run(runtime: &Runtime, peer: Option<&str>, quick: bool) -> io::Result<()> {
     match peer {
         None | Some("rabbitmq") => {}
-        Some(other) => return Err(io::Error::other(format!("'{other}' does not speak AMQP; --peer rabbitmq"))),
+        Some(other) => {
+            return Err(io::Error::other(format!("'{other}' does not speak AMQP; --peer rabbitmq")));
+        }
     }
     let repetitions = if quick { 1 } else { REPETITIONS };
     for row in rows(quick) {
@@ -165,7 +167,13 @@ fn judge(ours: &Figures, peer: Option<&Figures>, aims: Aims) {
     let path = &ours.path;
     if let Some(peer) = peer {
         let (rate, cpu) = (ours.rate() / peer.rate(), ours.cpu_us() / peer.cpu_us());
-        line(path, "rate a second", ours.rate(), Some(peer.rate()), aims.rate_ratio.map(|aim| (aim, rate >= aim)));
+        line(
+            path,
+            "rate a second",
+            ours.rate(),
+            Some(peer.rate()),
+            aims.rate_ratio.map(|aim| (aim, rate >= aim)),
+        );
         line(path, "cpu us", ours.cpu_us(), Some(peer.cpu_us()), aims.cpu_ratio.map(|aim| (aim, cpu <= aim)));
     }
     if let Some(aim) = aims.cpu_us {

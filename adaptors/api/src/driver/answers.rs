@@ -19,7 +19,7 @@ impl AnswersDue {
             Request::Publish(publish) if publish.answer == Answer::None => {}
             Request::Settle(settle) | Request::SettleAs(settle, _) if !settle.answer => {}
             Request::Report(_) => {}
-            Request::Fetch(fetch) if fetch.wait_ms > 0 => self.pulls.push(id),
+            Request::Fetch(fetch) | Request::FetchGroup(fetch, _) if fetch.wait_ms > 0 => self.pulls.push(id),
             Request::Credit(_) | Request::Cancel(_) | Request::Recover(_) => {}
             _ => self.replies += 1,
         }

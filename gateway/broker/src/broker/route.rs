@@ -112,6 +112,8 @@ fn check(principal: &Principal, vhost: &Name, request: &Request) -> Result<(), B
         Request::Fetch(fetch) => may(Access::Read, Kind::Queue, &fetch.queue),
         Request::Browse(browse) => may(Access::Read, Kind::Queue, &browse.queue),
         Request::Consume(consume) => may(Access::Read, Kind::Queue, &consume.queue),
+        Request::ConsumeGroup(consume, _) => may(Access::Read, Kind::Topic, &consume.queue),
+        Request::FetchGroup(fetch, _) => may(Access::Read, Kind::Topic, &fetch.queue),
         Request::Define(define) => match define {
             Define::Exchange(spec) => {
                 may(Access::Configure, Kind::Exchange, &spec.name)?;
@@ -142,8 +144,23 @@ fn check(principal: &Principal, vhost: &Name, request: &Request) -> Result<(), B
             }
             Define::Topic(spec) => may(Access::Configure, Kind::Topic, &spec.name),
             Define::DeleteTopic(name) => may(Access::Configure, Kind::Topic, name),
+            Define::Group(spec) => {
+                may(Access::Configure, Kind::Topic, &spec.topic)?;
+                match &spec.dead_letter_topic {
+                    Some(dead) => {
+                        may(Access::Read, Kind::Topic, &spec.topic)?;
+                        may(Access::Write, Kind::Topic, dead)
+                    }
+                    None => Ok(()),
+                }
+            }
+            Define::DeleteGroup { topic, .. } | Define::SeekGroup { topic, .. } => {
+                may(Access::Configure, Kind::Topic, topic)
+            }
             Define::ExchangePassive(_) | Define::QueuePassive(_) => Ok(()),
         },
+        Request::Query(Query::Presence(topic)) => may(Access::Read, Kind::Topic, topic),
+        Request::Query(Query::History(query)) => may(Access::Read, Kind::Topic, &query.topic),
         Request::Query(Query::Connections)
             if !(principal.has_tag("administrator") || principal.has_tag("monitoring")) =>
         {

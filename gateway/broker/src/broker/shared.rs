@@ -162,12 +162,12 @@ impl Shared {
 struct ByInbox(Weak<Shared>);
 
 impl Replay for ByInbox {
-    fn page(&self, watch: WatchId, after: Lsn, events_max: usize, bytes_max: usize) -> PageFuture {
+    fn page(&self, watch: WatchId, after: Lsn, told: Lsn, events_max: usize, bytes_max: usize) -> PageFuture {
         let shared = self.0.upgrade();
         Box::pin(async move {
             let shared = shared.ok_or(BrokerError::Stopping)?;
             let (reply, answer) = oneshot::channel();
-            if !shared.send(Inbox::Page { watch, after, events_max, bytes_max, reply }) {
+            if !shared.send(Inbox::Page { watch, after, told, events_max, bytes_max, reply }) {
                 return Err(shared.why_ended());
             }
             answer.await.unwrap_or_else(|_| Err(shared.why_ended()))

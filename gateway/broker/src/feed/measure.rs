@@ -21,7 +21,7 @@ pub struct Feed {
 struct NoStore;
 
 impl Replay for NoStore {
-    fn page(&self, _: WatchId, _: Lsn, _: usize, _: usize) -> PageFuture {
+    fn page(&self, _: WatchId, _: Lsn, _: Lsn, _: usize, _: usize) -> PageFuture {
         Box::pin(async { Ok(Page::default()) })
     }
 }
@@ -85,7 +85,7 @@ impl Feed {
             replay: Arc::new(NoStore),
             start: Start::Live,
             lost: None,
-            gone_to: framegate_storage::Lsn(0),
+            told: Lsn(0),
             generation: Generation(1),
             ended: Box::new(drop),
         })

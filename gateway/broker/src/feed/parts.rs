@@ -28,8 +28,8 @@ pub(crate) struct Parts {
     pub(crate) start: Start,
     /// A loss to report first: the cursor asked for, if any, and where the feed goes on instead.
     pub(crate) lost: Option<(Option<String>, Cursor)>,
-    /// What is gone up to here was gone before: no loss of this subscription.
-    pub(crate) gone_to: Lsn,
+    /// Position of the newest record: losses before it are told already, or are no losses.
+    pub(crate) told: Lsn,
     /// Store that the cursors name.
     pub(crate) generation: Generation,
     /// Told when the subscription ends, so that an unused watch can be removed.

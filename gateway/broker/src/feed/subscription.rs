@@ -54,8 +54,8 @@ pub struct Subscription {
     /// Live-only events pushed before `live_from` and before `next`.
     live_seen: u64,
     exact: bool,
-    /// Losses up to here are known.
-    gone_to: Lsn,
+    /// Losses up to this record are told.
+    told: Lsn,
     ended: Option<Box<dyn FnOnce(WatchId) + Send>>,
 }
 
@@ -80,7 +80,7 @@ enum Look {
 impl Subscription {
     /// Joins the watch. Everything kept above the start, and everything pushed from now on, will be yielded.
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { watch, replay, start, lost, gone_to, generation, ended } = parts;
+        let Parts { watch, replay, start, lost, told, generation, ended } = parts;
         let slot = watch.join();
         let (live_from, live_seen, head) = {
             let state = watch.state();
@@ -107,7 +107,7 @@ impl Subscription {
             live_from,
             live_seen,
             exact,
-            gone_to,
+            told,
             ended,
         }
     }
@@ -252,7 +252,8 @@ impl Subscription {
         } else if closed {
             self.phase = Phase::Ended;
         } else {
-            *page = Some(self.replay.page(self.watch.id(), self.position, PAGE_EVENTS_MAX, READ_AHEAD_BYTES));
+            let (id, told) = (self.watch.id(), self.told);
+            *page = Some(self.replay.page(id, self.position, told, PAGE_EVENTS_MAX, READ_AHEAD_BYTES));
         }
         if lost_live_only {
             self.lose();
@@ -261,14 +262,11 @@ impl Subscription {
 
     fn take_page(&mut self, read: Page) {
         let before = self.position;
-        if let Some(gone_to) = read.gone_to.filter(|gone_to| *gone_to > before.max(self.gone_to)) {
-            // what another topic keeps below it is still to come
-            if !read.events.iter().any(|event| event.cursor.position <= gone_to) {
-                self.position = gone_to;
-            }
-            self.gone_to = gone_to;
+        if let Some(gone_to) = read.gone_to {
+            self.position = before.max(gone_to);
             self.lose();
         }
+        self.told = self.told.max(read.told);
         // The ring has what is above its floor, with the encodings that others have made.
         let floor = self.watch.state().ring.floor();
         let upto = read.complete_to.min(floor);

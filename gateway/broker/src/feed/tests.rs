@@ -44,6 +44,8 @@ struct Shelf {
     kept: Vec<SharedEvent>,
     visible: u64,
     gone_to: u64,
+    /// Counts the times at which something went.
+    gone_at: u64,
     /// Events of a page at most.
     page: usize,
     /// Answers wait until they are let go.
@@ -71,7 +73,7 @@ impl Store {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    fn answer(&self, after: Lsn, events_max: usize) -> Result<Page, BrokerError> {
+    fn answer(&self, after: Lsn, told: Lsn, events_max: usize) -> Result<Page, BrokerError> {
         self.with(|shelf| {
             shelf.pages += 1;
             if shelf.fails {
@@ -87,8 +89,9 @@ impl Store {
             let cut = events.len() == max;
             let last = events.last().map_or(Lsn(0), |event| event.cursor.position);
             let complete_to = if cut { last } else { Lsn(shelf.visible.max(after.0)) };
-            let gone_to = (shelf.gone_to > after.0).then_some(Lsn(shelf.gone_to));
-            Ok(Page { events, complete_to, gone_to })
+            let is_new = shelf.gone_to > after.0 && shelf.gone_at > told.0;
+            let gone_to = is_new.then_some(Lsn(shelf.gone_to));
+            Ok(Page { events, complete_to, gone_to, told: Lsn(shelf.gone_at) })
         })
     }
 }
@@ -97,6 +100,7 @@ impl Store {
 struct Answer {
     store: Store,
     after: Lsn,
+    told: Lsn,
     events_max: usize,
     early: Option<Result<Page, BrokerError>>,
 }
@@ -114,16 +118,19 @@ impl Future for Answer {
         if held {
             return Poll::Pending;
         }
-        Poll::Ready(self.early.take().unwrap_or_else(|| self.store.answer(self.after, self.events_max)))
+        Poll::Ready(
+            self.early.take().unwrap_or_else(|| self.store.answer(self.after, self.told, self.events_max)),
+        )
     }
 }
 
 impl Replay for Store {
-    fn page(&self, watch: WatchId, after: Lsn, events_max: usize, _: usize) -> PageFuture {
+    fn page(&self, watch: WatchId, after: Lsn, told: Lsn, events_max: usize, _: usize) -> PageFuture {
         assert_eq!(watch, WatchId(1));
-        let early =
-            self.with(|shelf| shelf.held && shelf.pages % 2 == 0).then(|| self.answer(after, events_max));
-        Box::pin(Answer { store: self.clone(), after, events_max, early })
+        let early = self
+            .with(|shelf| shelf.held && shelf.pages % 2 == 0)
+            .then(|| self.answer(after, told, events_max));
+        Box::pin(Answer { store: self.clone(), after, told, events_max, early })
     }
 }
 
@@ -234,7 +241,7 @@ impl World {
             replay: Arc::new(self.store.clone()),
             start,
             lost,
-            gone_to: Lsn(0),
+            told: Lsn(0),
             generation: GENERATION,
             ended: Box::new(move |id| {
                 assert_eq!(id, WatchId(1));
@@ -312,7 +319,10 @@ fn nothing_is_missing_doubled_or_out_of_order_whatever_happens_when() {
                 2 => world.store.let_go(),
                 3 if trims => {
                     let upto = dice.roll(world.position + 1);
-                    world.store.with(|shelf| shelf.gone_to = shelf.gone_to.max(upto));
+                    world.store.with(|shelf| {
+                        shelf.gone_at += u64::from(upto > shelf.gone_to);
+                        shelf.gone_to = shelf.gone_to.max(upto);
+                    });
                 }
                 4..=7 => {
                     let kept = !live_only || dice.roll(3) > 0;
@@ -423,7 +433,7 @@ fn falling_below_retention_is_reported_once_before_the_next_event() {
     let mut reader = world.subscribe(Start::Live);
     world.publish_kept(30);
     let gone_to = world.kept_above(0)[9];
-    world.store.with(|shelf| (shelf.gone_to, shelf.page) = (gone_to, 3));
+    world.store.with(|shelf| (shelf.gone_to, shelf.gone_at, shelf.page) = (gone_to, 1, 3));
     assert!(reader.poll(1));
     assert_eq!((reader.lost.as_slice(), reader.seqs.as_slice()), (&[(None, gone_to)][..], &[][..]));
     assert_eq!(reader.subscription.cursor().position, Lsn(gone_to));

@@ -9,9 +9,9 @@ use super::timers::Timer;
 use crate::ids::{QueueId, Seq};
 use crate::message::Envelope;
 use crate::metrics::Metrics;
-use crate::record::{Body, Record, SeqSet};
+use crate::record::{Body, Record, SeqSet, Settled};
 use crate::request::Effect;
-use crate::state::{At, NO_BLOCK, OPEN_BLOCK, Placed, Times, VOLATILE_BIT};
+use crate::state::{At, NO_BLOCK, OPEN_BLOCK, Placed, Times, VOLATILE_BIT, is_group};
 
 /// How long nothing is appended before the shard counts as idle.
 const IDLE_MS: u64 = 1000;
@@ -155,6 +155,9 @@ impl Core {
 
     /// Removes messages for good: logged for those that the log knows.
     pub(super) fn remove(&mut self, queue: QueueId, seqs: &SeqSet) {
+        if is_group(queue) {
+            return self.settle_group(queue, seqs, Settled::Acked);
+        }
         let (logged, unlogged) = self.split(queue, seqs);
         for seq in seqs.iter() {
             self.uncache(queue, seq);
@@ -308,6 +311,7 @@ impl Core {
             }
             self.mark_dirty(queue);
         }
+        self.groups_durable(upto);
         self.open_gates();
     }
 

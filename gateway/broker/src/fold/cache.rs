@@ -12,10 +12,10 @@ use crate::ids::{QueueId, Seq};
 use crate::limits::{PASS_BYTES_MAX, READ_AHEAD_BYTES};
 use crate::metrics::Metrics;
 use crate::record::{Body, Record, SeqSet};
-use crate::state::NO_BLOCK;
+use crate::state::{NO_BLOCK, is_group};
 
 /// Bodies that could not be read are read again after so many ms.
-const READ_AGAIN_MS: u64 = 500;
+pub(super) const READ_AGAIN_MS: u64 = 500;
 /// Bytes an entry costs beside its frame.
 pub(super) const ENTRY_BYTES: usize = 96;
 
@@ -73,6 +73,16 @@ impl Core {
         {
             looks -= 1;
             let Some((queue, seq)) = self.cache.order.pop_front() else { break };
+            if is_group(queue) {
+                match self.group_body(queue, seq) {
+                    Some(_) if self.cache.bytes > budget => self.uncache(queue, Seq(seq)),
+                    _ if self.live.get(&queue).is_some_and(|l| l.frames.contains_key(&seq)) => {
+                        self.cache.order.push_back((queue, seq));
+                    }
+                    _ => {}
+                }
+                continue;
+            }
             let frame = self.live.get(&queue).and_then(|l| l.frames.get(&seq));
             let slot = self.state(queue).queue(queue).and_then(|q| q.slots.get(seq));
             let (Some(frame), Some(slot)) = (frame, slot) else { continue };
@@ -133,6 +143,12 @@ impl Core {
     /// Bodies came back. One that is damaged or gone is taken out, so that it blocks nothing; one that could not be read
     /// for another reason is read again after a while.
     pub(super) fn loaded(&mut self, queue: QueueId, bodies: Vec<(Seq, Result<Bytes, StoreError>)>) {
+        if is_group(queue) {
+            return self.loaded_group(queue, bodies);
+        }
+        if self.came_late(queue) {
+            return;
+        }
         let mut again = false;
         for (seq, bytes) in bodies {
             let there = self.state(queue).queue(queue).is_some_and(|q| q.slots.get(seq.0).is_some());

@@ -9,11 +9,12 @@ use super::timers::Timer;
 use super::work::Work;
 use super::{AnswerTo, Core, DETACHED};
 use crate::error::{BrokerError, Kind};
+use crate::group::Member;
 use crate::ids::{ConnectionId, ConsumerId, PoolId, QueueId};
 use crate::limits::SLICE_MESSAGES_MAX;
 use crate::name::Name;
 use crate::record::SeqSet;
-use crate::request::{CancelReason, Consume, Credit, Effect, Fetch, Reply, Request};
+use crate::request::{CancelReason, Consume, Credit, Effect, Fetch, Query, Reply, Request};
 
 /// Lease of a pull without connection that names none.
 const DETACHED_LEASE_MS: u64 = 30_000;
@@ -31,6 +32,13 @@ impl Core {
                 self.answer(to, Lsn(0), result);
             }
             Request::Fetch(fetch) => self.fetch(to, connection, vhost, fetch),
+            Request::ConsumeGroup(consume, member) => {
+                let consumer = consume.consumer;
+                let result = self.consume_group(connection, vhost, consume, member);
+                self.start_pushing(to, connection, consumer, result.is_ok());
+                self.answer(to, Lsn(0), result);
+            }
+            Request::FetchGroup(fetch, member) => self.fetch_group(to, connection, vhost, fetch, member),
             Request::Credit(credit) => {
                 self.credit(connection, credit);
                 self.answer(to, Lsn(0), Ok(Reply::Done));
@@ -45,6 +53,7 @@ impl Core {
             Request::Recover(consumer) => self.recover(to, connection, consumer),
             Request::Browse(browse) => self.browse(to, connection, vhost, &browse),
             Request::Define(define) => self.define(to, connection, vhost, define),
+            Request::Query(Query::History(query)) => self.history(to, vhost, &query),
             Request::Query(query) => {
                 let result = self.query(vhost, query);
                 self.answer(to, Lsn(0), result);
@@ -75,6 +84,17 @@ impl Core {
 
     fn consume(&mut self, id: ConnectionId, vhost: &Name, consume: Consume) -> Result<Reply, BrokerError> {
         let queue = self.usable(id, vhost, &consume.queue)?;
+        self.consume_at(id, vhost, queue, consume)
+    }
+
+    /// Starts a consumer of a queue or group.
+    pub(super) fn consume_at(
+        &mut self,
+        id: ConnectionId,
+        vhost: &Name,
+        queue: QueueId,
+        consume: Consume,
+    ) -> Result<Reply, BrokerError> {
         let max = self.shared.limits.consumers_per_connection_max;
         let Some(connection) = self.connections.get_mut(&id).filter(|_| id != DETACHED) else {
             return Err(BrokerError::NotSupported { what: "a consumer without a connection" });
@@ -237,6 +257,7 @@ impl Core {
         }
         let next = live.single.as_mut().and_then(|single| single.leave((id, consumer)));
         self.consumer_cancelled(id, consumer, queue);
+        self.member_leaves(queue, id, consumer);
         let auto_delete = self.state(queue).queue(queue).is_some_and(|q| q.spec.auto_delete);
         if auto_delete && self.live.get(&queue).is_some_and(|l| l.consumers == 0) {
             return self.drop_queue(queue);
@@ -247,11 +268,22 @@ impl Core {
         self.touch(queue);
     }
 
-    fn fetch(&mut self, to: AnswerTo, connection: ConnectionId, vhost: &Name, mut fetch: Fetch) {
-        let queue = match self.usable(connection, vhost, &fetch.queue) {
-            Ok(queue) => queue,
-            Err(error) => return self.answer(to, Lsn(0), Err(error)),
-        };
+    fn fetch(&mut self, to: AnswerTo, connection: ConnectionId, vhost: &Name, fetch: Fetch) {
+        match self.usable(connection, vhost, &fetch.queue) {
+            Ok(queue) => self.fetch_at(to, connection, queue, fetch, None),
+            Err(error) => self.answer(to, Lsn(0), Err(error)),
+        }
+    }
+
+    /// Pulls from a queue, or from a group as its member.
+    pub(super) fn fetch_at(
+        &mut self,
+        to: AnswerTo,
+        connection: ConnectionId,
+        queue: QueueId,
+        mut fetch: Fetch,
+        member: Option<Member>,
+    ) {
         if connection == DETACHED {
             self.next_holder += 1;
             fetch.consumer = ConsumerId(self.next_holder);
@@ -266,6 +298,9 @@ impl Core {
         }
         if let Err(error) = self.holder(connection, queue, &fetch) {
             return self.answer(to, Lsn(0), Err(error));
+        }
+        if let Some(member) = member {
+            self.member_joins(queue, (connection, fetch.consumer), member);
         }
         self.next_waiter += 1;
         let waiter = self.next_waiter;
@@ -330,6 +365,9 @@ impl Core {
         let holder = self.connections.get_mut(&id).and_then(|c| c.consumers.get_mut(&consumer));
         if let Some(holder) = holder {
             holder.waits = holder.waits.saturating_sub(1);
+            if let (0, false, queue) = (holder.waits, holder.active, holder.queue) {
+                self.member_leaves(queue, id, consumer);
+            }
         }
         self.forget_empty_holder(id, consumer);
     }

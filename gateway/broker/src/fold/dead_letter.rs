@@ -13,7 +13,7 @@ use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::record::{Body, SeqSet};
 use crate::routing::Targets;
-use crate::state::OPEN_BLOCK;
+use crate::state::{OPEN_BLOCK, is_group};
 
 /// A message on its way to a dead-letter exchange.
 #[derive(Debug)]
@@ -32,6 +32,9 @@ impl Core {
     /// Moves messages that are no longer ready to the queue's dead-letter exchange, or drops them when it has none. They
     /// leave the queue in the same block as the copies come in. Those whose frame has to be read first follow later.
     pub(super) fn dead_letter(&mut self, queue: QueueId, seqs: &SeqSet, reason: DeathReason) {
+        if is_group(queue) {
+            return self.kill(queue, seqs, reason);
+        }
         let Some(state) = self.state(queue).queue(queue) else { return };
         if state.spec.properties.dead_letter_exchange.is_none() {
             return self.remove(queue, seqs);
@@ -194,7 +197,7 @@ fn goes_round(queue: &Name, deaths: &[Death]) -> bool {
 }
 
 /// Writes a death into the history: the newest first, one entry for each queue and reason.
-fn bury(envelope: &mut Envelope, queue: &Name, reason: DeathReason, now_ms: u64) {
+pub(super) fn bury(envelope: &mut Envelope, queue: &Name, reason: DeathReason, now_ms: u64) {
     let known = envelope.deaths.iter().position(|d| d.queue == *queue && d.reason == reason);
     let mut death = match known {
         Some(at) => envelope.deaths.remove(at),

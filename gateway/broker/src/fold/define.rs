@@ -12,7 +12,7 @@ use crate::properties::compare_specs;
 use crate::record::Record;
 use crate::request::{Define, Reply};
 use crate::routing::{Removed, is_predeclared};
-use crate::state::VOLATILE_BIT;
+use crate::state::{GROUP_BIT, VOLATILE_BIT};
 
 /// Prefix of names that belong to the broker.
 const RESERVED: &str = "amq.";
@@ -42,6 +42,9 @@ impl Core {
             Define::Unbind(binding) => self.unbind(connection, vhost, &binding),
             Define::Topic(spec) => self.declare_topic(vhost, spec),
             Define::DeleteTopic(name) => self.delete_topic(vhost, &name),
+            Define::Group(spec) => self.declare_group(vhost, spec),
+            Define::DeleteGroup { topic, group } => self.delete_group(vhost, &topic, &group),
+            Define::SeekGroup { topic, group, to } => self.seek_group(vhost, &topic, &group, to),
         };
         let gate = if self.encoder.count() == before { Lsn(0) } else { self.newest() };
         self.sync |= gate.0 != 0;
@@ -186,7 +189,7 @@ impl Core {
         let gated = spec.properties.deliver_durable || self.store.caps().shared;
         let mut opens_at = Lsn(0);
         let (id, vhost) = if volatile {
-            let id = QueueId(self.volatile.next_queue() | VOLATILE_BIT);
+            let id = self.volatile_id()?;
             let record = Record::DefineQueue { id, vhost: vhost.clone(), spec: Box::new(spec) };
             self.apply_unlogged(id, record);
             // ids of volatile queues come again after a start: their numbers do not
@@ -197,6 +200,13 @@ impl Core {
             (id, vhost)
         } else {
             let id = QueueId(self.durable.next_queue());
+            if id.0 >= GROUP_BIT {
+                let max = GROUP_BIT.into();
+                return Err(BrokerError::Limit {
+                    what: "durable queues of a log, deleted ones included",
+                    max,
+                });
+            }
             let record = Record::DefineQueue { id, vhost: vhost.clone(), spec: Box::new(spec) };
             opens_at = self.log(record, None, true).0;
             self.opening.push_back((opens_at, id));
@@ -215,6 +225,9 @@ impl Core {
             connection.exclusive.push(id);
         }
         self.editor.add_queue(vhost, name, id);
+        if let Some(live) = self.live.get_mut(&id) {
+            live.since = self.editor.version();
+        }
         self.queue_created(vhost, id);
         Ok(id)
     }
@@ -245,7 +258,9 @@ impl Core {
         let (vhost, name, messages) = (state.vhost.clone(), state.spec.name.clone(), state.count);
         self.end_takers(queue);
         self.uncache_queue(queue);
-        let owner = self.live.remove(&queue).and_then(|l| l.owner);
+        let live = self.live.remove(&queue);
+        self.retire_id(queue, live.as_ref().is_some_and(|l| l.loading));
+        let owner = live.and_then(|l| l.owner);
         if let Some(connection) = owner.and_then(|o| self.connections.get_mut(&o)) {
             connection.exclusive.retain(|q| *q != queue);
         }
@@ -379,6 +394,7 @@ impl Core {
     pub(super) fn drop_topic(&mut self, id: TopicId) {
         let Some(topic) = self.durable.topic(id) else { return };
         let (vhost, name) = (topic.vhost.clone(), topic.spec.name.clone());
+        self.forget_groups_of(id);
         self.log(Record::DeleteTopic { id }, None, true);
         self.editor.remove_topic(&vhost, &name);
         self.topic_idle_since.remove(&id);

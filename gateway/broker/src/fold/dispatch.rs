@@ -11,7 +11,7 @@ use crate::message::{DeathReason, Delivery, Origin, Position};
 use crate::metrics::Metrics;
 use crate::record::SeqSet;
 use crate::request::{Effect, Reply};
-use crate::state::{Times, VOLATILE_BIT, Weight};
+use crate::state::{Times, VOLATILE_BIT, Weight, is_group};
 
 impl Core {
     /// Something changed in a queue: it is looked at before the pass ends.
@@ -50,7 +50,10 @@ impl Core {
 
     /// Ready messages of a queue.
     pub(super) fn ready_count(&self, queue: QueueId) -> u64 {
-        let count = self.state(queue).queue(queue).map_or(0, |q| q.count);
+        let count = match is_group(queue) {
+            true => self.group_lag(queue),
+            false => self.state(queue).queue(queue).map_or(0, |q| q.count),
+        };
         count.saturating_sub(self.live.get(&queue).map_or(0, |l| l.held + l.purging))
     }
 
@@ -150,6 +153,9 @@ impl Core {
         if self.is_park(queue) {
             return self.move_due(queue);
         }
+        if is_group(queue) {
+            return self.dispatch_group(queue);
+        }
         self.deliver_ready(queue);
         if let Some(live) = self.live.get_mut(&queue) {
             live.fresh_from = u64::MAX;
@@ -198,7 +204,7 @@ impl Core {
     }
 
     /// A consumer in line can take one; otherwise it is out of line, with the reason remembered.
-    fn can_take(&mut self, id: ConnectionId, consumer: ConsumerId) -> bool {
+    pub(super) fn can_take(&mut self, id: ConnectionId, consumer: ConsumerId) -> bool {
         let Some(connection) = self.connections.get_mut(&id) else { return false };
         let Some(live) = connection.consumers.get(&consumer).filter(|c| c.active) else { return false };
         let credit = has_credit(live, &connection.pools);
@@ -215,7 +221,7 @@ impl Core {
     }
 
     /// A pull still waits for its answer. One whose caller went away is forgotten.
-    fn still_waits(&mut self, waiter: u64) -> bool {
+    pub(super) fn still_waits(&mut self, waiter: u64) -> bool {
         let Some(waiting) = self.waiters.get(&waiter) else { return false };
         let heard = self.is_heard(waiting.to);
         if !heard {

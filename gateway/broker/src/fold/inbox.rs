@@ -12,6 +12,7 @@ use super::keeper::Kept;
 use crate::error::BrokerError;
 use crate::event::Happening;
 use crate::feed::{Page, Parts, Subscribe};
+use crate::group::History;
 use crate::ids::{ConnectionId, QueueId, RequestId, Seq, WatchId};
 use crate::name::Name;
 use crate::request::{Browsed, Effect, Publish, Reply, Request};
@@ -63,6 +64,13 @@ pub(crate) enum Inbox {
         /// There are more.
         more: bool,
     },
+    /// Kept events that were asked for, read.
+    History {
+        /// Who asked.
+        to: AnswerTo,
+        /// What there is.
+        history: History,
+    },
     /// A subscription starts.
     Subscribe {
         /// Where.
@@ -82,6 +90,8 @@ pub(crate) enum Inbox {
         watch: WatchId,
         /// Above which position.
         after: Lsn,
+        /// Up to which record its losses are told.
+        told: Lsn,
         /// Events at most.
         events_max: usize,
         /// Frame bytes at most.

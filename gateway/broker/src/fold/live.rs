@@ -185,6 +185,8 @@ pub(crate) struct QueueLive {
     pub(crate) opens_at: Lsn,
     /// It stands in the list of queues to dispatch.
     pub(crate) dirty: bool,
+    /// Version of the first topology that it is in: what was routed by an older one was for another queue of its id.
+    pub(crate) since: u64,
 }
 
 impl QueueLive {
@@ -222,6 +224,7 @@ impl QueueLive {
             expire_timer_ms: 0,
             opens_at: Lsn(0),
             dirty: false,
+            since: 0,
         }
     }
 

@@ -12,6 +12,7 @@ mod dispatch;
 mod effects;
 mod event_body;
 mod events;
+mod groups;
 pub(crate) mod inbox;
 mod keeper;
 mod limit;
@@ -34,6 +35,7 @@ mod thread;
 mod timers;
 mod topics;
 mod usage;
+mod volatile_ids;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -152,7 +154,8 @@ pub(crate) struct Core {
     visible_to: Lsn,
     woken: Vec<Arc<Watch>>,
     topic_idle_since: BTreeMap<crate::ids::TopicId, u64>,
-
+    groups: groups::Groups,
+    volatile_ids: volatile_ids::VolatileIds,
     /// Snapshots and disk space.
     keeper: keeper::Keeper,
 }
@@ -199,11 +202,12 @@ impl Core {
             Inbox::Report(report) => self.report(report),
             Inbox::Loaded { queue, bodies } => self.loaded(queue, bodies),
             Inbox::Browsed { to, messages, more } => self.browsed(to, messages, more),
+            Inbox::History { to, history } => self.answer(to, Lsn(0), Ok(Reply::History(history))),
             Inbox::Subscribe { vhost, what, reply } => self.subscribe(&vhost, what, reply),
             Inbox::Kept(kept) => self.kept(kept),
             Inbox::Unwatch(watch) => self.unwatch(watch),
-            Inbox::Page { watch, after, events_max, bytes_max, reply } => {
-                self.page(watch, after, events_max, bytes_max, reply);
+            Inbox::Page { watch, after, told, events_max, bytes_max, reply } => {
+                self.page(watch, (after, told), events_max, bytes_max, reply);
             }
             // the thread handles the end
             Inbox::Stop(_) | Inbox::Abandon => {}

@@ -146,7 +146,7 @@ impl Core {
                     .make_topic(vhost, TopicSpec { name: key.clone(), age_ms_max: None, bytes_max: None })?,
             });
         }
-        targets.queues.retain(|queue| self.live.contains_key(queue));
+        self.drop_stale(targets);
         if publish.create_queue && targets.queues.is_empty() && targets.topic.is_none() {
             let queue = match self.editor.current().queue(vhost, key) {
                 Some(queue) => queue,
@@ -202,6 +202,7 @@ impl Core {
             let record = Record::Append { topic, offset, envelope: envelope.clone(), body: stands };
             let (lsn, _) = self.log(record, Some(frame), true);
             gate = gate.max(lsn);
+            self.offer_to_groups(topic, offset, lsn, frame);
             published.offset = Some(offset);
             published.cursor = Some(self.cursor(lsn));
             let (vhost, topic, frame) = (vhost.clone(), Some((topic, offset, lsn)), frame.clone());

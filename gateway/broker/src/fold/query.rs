@@ -48,6 +48,11 @@ impl Core {
                 Reply::Topic(self.topic_info(topic))
             }
             Query::Events { after, max } => Reply::Events(self.kept_events(vhost, after, max as usize)),
+            Query::Groups(topic) => self.groups_query(vhost, topic.as_ref())?,
+            Query::Group { topic, group } => self.group_query(vhost, &topic, &group)?,
+            Query::Presence(topic) => self.presence(vhost, &topic)?,
+            // answered by the reader pool; nobody sends it here
+            Query::History(_) => return Err(BrokerError::NotSupported { what: "a history query here" }),
             Query::Connections => {
                 let mut connections: Vec<ConnectionInfo> = self
                     .connections

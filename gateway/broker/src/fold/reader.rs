@@ -9,14 +9,16 @@ use framegate_frame::{Frame, Limits};
 use framegate_storage::{BodyRef, Lsn, ShardId, ShardStore};
 use tokio::sync::oneshot;
 
+use super::AnswerTo;
 use super::browse::BrowseJob;
 use super::inbox::Inbox;
 use super::live::IdMap;
 use crate::broker::Shared;
 use crate::error::BrokerError;
 use crate::feed::{Cursor, FeedEvent, Page};
+use crate::group::History;
 use crate::ids::{Offset, QueueId, Seq, TopicId};
-use crate::message::{Envelope, Origin};
+use crate::message::{Envelope, Origin, SharedEvent};
 use crate::name::Name;
 
 /// Threads of the pool.
@@ -32,15 +34,25 @@ pub(super) type Unread = (BodyRef, Name, Option<(TopicId, Offset)>, Cursor, Enve
 /// A page to read.
 pub(super) struct PageJob {
     pub(super) events: Vec<Unread>,
+    pub(super) after: Lsn,
     pub(super) complete_to: Lsn,
     pub(super) gone_to: Option<Lsn>,
+    pub(super) told: Lsn,
     pub(super) reply: oneshot::Sender<Result<Page, BrokerError>>,
+}
+
+/// Kept events to read.
+pub(super) struct HistoryJob {
+    pub(super) to: AnswerTo,
+    pub(super) events: Vec<Unread>,
+    pub(super) next: Option<Offset>,
 }
 
 enum Job {
     Queue { queue: QueueId, wanted: Vec<(Seq, BodyRef)> },
     Page(PageJob),
     Browse(BrowseJob),
+    History(HistoryJob),
     Bury(IdMap<u64, Frame>),
 }
 
@@ -84,8 +96,8 @@ impl ReaderPool {
     /// Reads a page and answers it.
     pub(super) fn page(&self, job: PageJob) {
         if job.events.is_empty() {
-            let page = Page { events: Vec::new(), complete_to: job.complete_to, gone_to: job.gone_to };
-            let _ = job.reply.send(Ok(page));
+            let PageJob { complete_to, gone_to, told, reply, .. } = job;
+            let _ = reply.send(Ok(Page { events: Vec::new(), complete_to, gone_to, told }));
             return;
         }
         match self.count_in() {
@@ -113,6 +125,16 @@ impl ReaderPool {
         }
         self.pages.fetch_sub(1, Ordering::AcqRel);
         Err(BrokerError::Limit { what: "reads that wait", max: PAGES_MAX as u64 })
+    }
+
+    /// Reads kept events; they come back through the inbox.
+    ///
+    /// # Errors
+    /// `Limit`: too many reads wait.
+    pub(super) fn history(&self, job: HistoryJob) -> Result<(), BrokerError> {
+        self.count_in()?;
+        self.send(Job::History(job));
+        Ok(())
     }
 
     /// Frees the frames of a queue that is gone, away from the fold.
@@ -166,6 +188,13 @@ fn run(
                     shared.send(read_browse(job, store, shard));
                 }
             }
+            Ok(Job::History(job)) => {
+                pages.fetch_sub(1, Ordering::AcqRel);
+                let history = History { events: read_events(job.events, store, shard), next: job.next };
+                if let Some(shared) = shared.upgrade() {
+                    shared.send(Inbox::History { to: job.to, history });
+                }
+            }
             Ok(Job::Bury(frames)) => drop(frames),
             Err(_) => return,
         }
@@ -189,25 +218,30 @@ fn read_browse(job: BrowseJob, store: &dyn ShardStore, shard: ShardId) -> Inbox 
 }
 
 fn read_page(job: PageJob, store: &dyn ShardStore, shard: ShardId) {
-    let refs: Vec<BodyRef> = job.events.iter().map(|e| e.0).collect();
+    let PageJob { events, after, complete_to, gone_to, told, reply } = job;
+    let wanted = events.len();
+    let events = read_events(events, store, shard);
+    // one damaged event ends no stream: the subscriber hears of a loss
+    let gone_to = gone_to.or((events.len() < wanted).then_some(after));
+    let _ = reply.send(Ok(Page { events, complete_to, gone_to, told }));
+}
+
+/// Reads events. Those that cannot be read are left out.
+fn read_events(events: Vec<Unread>, store: &dyn ShardStore, shard: ShardId) -> Vec<SharedEvent> {
+    let refs: Vec<BodyRef> = events.iter().map(|e| e.0).collect();
     let limits = Limits::gateway(Limits::GATEWAY_DATA_BYTES_CEILING);
-    let mut page = Page { events: Vec::new(), complete_to: job.complete_to, gone_to: job.gone_to };
-    for ((_, key, kept, cursor, envelope, origin), bytes) in
-        job.events.into_iter().zip(store.fetch(shard, &refs))
+    let mut read = Vec::new();
+    for ((_, key, kept, cursor, envelope, origin), bytes) in events.into_iter().zip(store.fetch(shard, &refs))
     {
         let frame = bytes
             .map_err(|e| e.to_string())
             .and_then(|b| Frame::parse(b, &limits).map_err(|e| e.to_string()));
         match frame {
-            Ok(frame) => {
-                page.events.push(Arc::new(FeedEvent::new(key, kept, cursor, envelope, frame, origin)));
-            }
-            // one damaged event ends no stream: the subscriber hears of a loss
+            Ok(frame) => read.push(Arc::new(FeedEvent::new(key, kept, cursor, envelope, frame, origin))),
             Err(error) => {
                 tracing::error!(topic = %origin.name, offset = origin.seq, %error, "a stored event cannot be read");
-                page.gone_to = page.gone_to.max(Some(cursor.position));
             }
         }
     }
-    let _ = job.reply.send(Ok(page));
+    read
 }

@@ -16,7 +16,7 @@ use crate::ids::{QueueId, Seq};
 use crate::name::Name;
 use crate::record::{Encoder, Record};
 use crate::routing::TopologyEditor;
-use crate::state::{QueueState, State};
+use crate::state::{QueueState, State, is_group};
 
 impl Core {
     /// Builds the core around a state. The first thing that it logs is the start.
@@ -110,6 +110,8 @@ impl Core {
             woken: Vec::new(),
             topic_idle_since: Default::default(),
             keeper,
+            groups: Default::default(),
+            volatile_ids: Default::default(),
             shared,
         };
         // after a clean stop too: were this life lost with its start, the next one would begin as clean and give its numbers
@@ -117,6 +119,7 @@ impl Core {
         core.opens_at = core.log(Record::Start { clean: claim.clean }, None, true).0;
         core.reset_cursors();
         core.reset_order();
+        core.start_groups();
         core.start_sweeping();
         core.publish_topology();
         Ok(core)
@@ -188,7 +191,9 @@ impl Core {
     pub(super) fn write_marks(&mut self) {
         for queue in std::mem::take(&mut self.delivered) {
             let upto = self.live.get(&queue).map_or(0, |l| l.ready.cursor().saturating_sub(1));
-            if self.durable.queue(queue).is_some_and(|q| upto > q.delivered) {
+            if is_group(queue) {
+                self.mark_group(queue);
+            } else if self.durable.queue(queue).is_some_and(|q| upto > q.delivered) {
                 self.log(Record::Delivered { queue, upto: Seq(upto) }, None, false);
             }
         }

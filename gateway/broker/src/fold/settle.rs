@@ -2,6 +2,7 @@
 
 use framegate_storage::Lsn;
 
+use super::groups::Again;
 use super::{AnswerTo, Core, timers::Timer};
 use crate::error::BrokerError;
 use crate::event::Said;
@@ -11,7 +12,7 @@ use crate::message::DeathReason;
 use crate::metrics::Metrics;
 use crate::record::SeqSet;
 use crate::request::{Lease, Outcome, Reply, Settle};
-use crate::state::VOLATILE_BIT;
+use crate::state::{VOLATILE_BIT, is_group};
 
 impl Core {
     /// Whose messages a lease names: connection, consumer, sequence numbers.
@@ -67,6 +68,12 @@ impl Core {
                     Metrics::add(&self.shared.metrics.rejected, seqs.len());
                     self.dead_letter(queue, &seqs, DeathReason::Rejected);
                 }
+                Outcome::Requeue { delay_ms: 0 } if is_group(queue) => {
+                    self.fail_group(queue, &seqs, Again::ByRetry);
+                }
+                Outcome::Requeue { delay_ms } if is_group(queue) => {
+                    self.fail_group(queue, &seqs, Again::After(delay_ms));
+                }
                 Outcome::Requeue { delay_ms: 0 } => self.return_to_queue(queue, &seqs, true),
                 Outcome::Requeue { delay_ms } => self.return_later(queue, &seqs, delay_ms),
                 Outcome::Undeliverable => self.undeliverable(queue, &seqs),
@@ -107,6 +114,7 @@ impl Core {
             live.held -= u64::from(released);
             live.leased -= u64::from(released);
         }
+        self.member_settles(queue, id, consumer);
         if let Some(pool) = pool {
             self.wake_pool(id, pool);
         }
@@ -159,6 +167,9 @@ impl Core {
 
     /// Messages are ready again at their old places. `counted`: a delivery of them failed.
     pub(super) fn return_to_queue(&mut self, queue: QueueId, seqs: &SeqSet, counted: bool) {
+        if is_group(queue) {
+            return self.fail_group(queue, seqs, Again::AtOnce);
+        }
         let alive = if counted { self.count_and_bury(queue, seqs) } else { None };
         let seqs = alive.as_ref().unwrap_or(seqs);
         let state = if queue.0 & VOLATILE_BIT != 0 { &self.volatile } else { &self.durable };

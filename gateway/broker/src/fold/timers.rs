@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Core;
+use super::live::IdMap;
 use crate::ids::{ConnectionId, ConsumerId, QueueId};
+use crate::state::VOLATILE_BIT;
 
 /// Something that becomes due. What has been settled meanwhile is passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +19,8 @@ pub(super) enum Timer {
     Requeue(QueueId, u64),
     /// An early message's time has come for its exchange.
     Parked(QueueId, u64),
+    /// Failed events of a group are tried again.
+    Retry(QueueId),
     /// Bodies that could not be read are read again.
     Reload(QueueId),
     /// A queue may have been unused for long enough.
@@ -35,10 +39,33 @@ pub(super) enum Timer {
     Move,
 }
 
+impl Timer {
+    /// The volatile queue that it is of.
+    fn volatile_queue(self) -> Option<QueueId> {
+        match self {
+            Self::Requeue(queue, _)
+            | Self::Parked(queue, _)
+            | Self::Retry(queue)
+            | Self::Reload(queue)
+            | Self::Unused(queue)
+            | Self::Expire(queue) => Some(queue).filter(|q| q.0 & VOLATILE_BIT != 0),
+            Self::Lease(..)
+            | Self::Wait(_)
+            | Self::Mark
+            | Self::Idle
+            | Self::Sweep
+            | Self::Snapshot
+            | Self::Move => None,
+        }
+    }
+}
+
 /// Timers by monotonic time in ms.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: BinaryHeap<Reverse<(u64, Timer)>>,
+    /// How many of them are of which volatile queue.
+    of: IdMap<QueueId, u32>,
 }
 
 /// Timers that one pass handles.
@@ -47,7 +74,27 @@ const DUE_MAX: usize = 1024;
 impl Timers {
     /// Adds one.
     pub(super) fn add(&mut self, due_ms: u64, timer: Timer) {
+        if let Some(queue) = timer.volatile_queue() {
+            *self.of.entry(queue).or_default() += 1;
+        }
         self.heap.push(Reverse((due_ms, timer)));
+    }
+
+    /// One has been taken out.
+    fn taken(&mut self, timer: Timer) {
+        if let Some(queue) = timer.volatile_queue()
+            && let Some(count) = self.of.get_mut(&queue)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.of.remove(&queue);
+            }
+        }
+    }
+
+    /// Whether there is one of a volatile queue.
+    pub(super) fn refer_to(&self, queue: QueueId) -> bool {
+        self.of.contains_key(&queue)
     }
 }
 
@@ -64,11 +111,13 @@ impl Core {
             let now_ms = self.now.mono_ms;
             let Some(due) = self.timers.heap.peek_mut().filter(|t| t.0.0 <= now_ms) else { return };
             let Reverse((_, timer)) = std::collections::binary_heap::PeekMut::pop(due);
+            self.timers.taken(timer);
             match timer {
                 Timer::Lease(id, consumer) => self.expire_leases(id, consumer),
                 Timer::Wait(waiter) => self.wait_over(waiter),
                 Timer::Reload(queue) => self.reload(queue),
                 Timer::Parked(queue, seq) => self.park_due(queue, seq),
+                Timer::Retry(group) => self.retry_due(group),
                 Timer::Requeue(queue, seq) => self.requeue_due(queue, seq),
                 Timer::Unused(queue) => self.expire_queue(queue),
                 Timer::Expire(queue) => self.expire_head(queue),

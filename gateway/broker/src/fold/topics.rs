@@ -9,7 +9,7 @@ use framegate_storage::Lsn;
 use tokio::sync::oneshot;
 
 use super::inbox::Inbox;
-use super::reader::PageJob;
+use super::reader::{PageJob, Unread};
 use super::{Core, timers::Timer};
 use crate::definition::TopicSpec;
 use crate::error::BrokerError;
@@ -19,6 +19,7 @@ use crate::message::{Envelope, Origin};
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::record::Record;
+use crate::state::{TopicEntry, TopicState};
 
 /// How often topics are looked at for events that are no longer kept.
 const SWEEP_MS: u64 = 1000;
@@ -96,7 +97,6 @@ impl Core {
         }
         let Some(watch) = self.watches.get(&id).map(Arc::clone) else { return };
         let (start, lost) = self.start_of(id, what.from);
-        let gone_to = self.gone_to(id);
         let shared = Arc::clone(&self.shared);
         shared.subscribed(1);
         let ended = Box::new(move |id| {
@@ -104,8 +104,8 @@ impl Core {
             shared.send(Inbox::Unwatch(id));
         });
         let replay = self.shared.replay();
-        let generation = self.claim.generation;
-        let parts = Parts { watch, replay, start, lost, gone_to, generation, ended };
+        let (told, generation) = (self.newest(), self.claim.generation);
+        let parts = Parts { watch, replay, start, lost, told, generation, ended };
         // whoever hears of the subscription may publish to it at once
         self.publish_topology();
         // dropping the parts of a caller that is gone would leave the watch: `ended` is not called then
@@ -128,8 +128,8 @@ impl Core {
             };
             Lsn(states().map(position).min().unwrap_or(self.visible_to.0).min(self.visible_to.0))
         };
-        // one topic may have lost newer events than the oldest that another one keeps
-        let earliest = before(|t, _| t.entries.first(), 0);
+        // right behind what is gone, or before it where other topics keep something there
+        let earliest = gone_to.min(before(|t, _| t.entries.first(), 0));
         match from {
             From::Latest => (Start::Live, None),
             From::Earliest => (Start::After(earliest), None),
@@ -143,6 +143,14 @@ impl Core {
                         && cursor.position <= self.visible_to =>
                 {
                     (Start::After(cursor.position), None)
+                }
+                // what other topics keep above it is still to come
+                Ok(cursor)
+                    if cursor.generation == self.claim.generation && cursor.position <= self.visible_to =>
+                {
+                    let at = cursor.position;
+                    let start = at.max(gone_to.min(before(|t, at| t.after(Lsn(at)), at.0)));
+                    (Start::After(start), Some((Some(text), self.cursor(start))))
                 }
                 _ => (Start::After(earliest), Some((Some(text), self.cursor(earliest)))),
             },
@@ -187,24 +195,33 @@ impl Core {
     pub(super) fn page(
         &mut self,
         watch: WatchId,
-        after: Lsn,
+        (after, told): (Lsn, Lsn),
         events_max: usize,
         bytes_max: usize,
         reply: oneshot::Sender<Result<Page, BrokerError>>,
     ) {
         let topics = self.editor.topics_of(watch);
-        let mut gone_to = None;
+        let (mut gone_to, mut is_new) = (after, false);
         let mut heads = BinaryHeap::new();
         for (_, id) in &topics {
             let Some(topic) = self.durable.topic(*id) else { continue };
-            if topic.gone_to > after {
-                gone_to = gone_to.max(Some(topic.gone_to));
-            }
+            gone_to = gone_to.max(topic.gone_to);
+            is_new |= topic.gone_to > after && topic.gone_at > told;
             if let Some((offset, entry)) = topic.entries.at_or_after(topic.after(after)) {
                 heads.push(Reverse((entry.lsn, *id, offset)));
             }
         }
-        let mut job = PageJob { events: Vec::new(), complete_to: self.visible_to.max(after), gone_to, reply };
+        // what other topics keep there is not passed over
+        let kept: Option<&Reverse<(u64, TopicId, u64)>> = heads.peek();
+        let gone_to = kept.map_or(gone_to, |head| gone_to.min(Lsn(head.0.0 - 1)));
+        let mut job = PageJob {
+            events: Vec::new(),
+            after,
+            complete_to: self.visible_to.max(after),
+            gone_to: is_new.then_some(gone_to),
+            told: self.newest(),
+            reply,
+        };
         let mut bytes = 0;
         while let Some(Reverse((lsn, id, offset))) = heads.pop() {
             if lsn > self.visible_to.0 {
@@ -217,17 +234,22 @@ impl Core {
             let Some(topic) = self.durable.topic(id) else { continue };
             let Some(entry) = topic.entries.get(offset) else { continue };
             bytes += entry.len as usize;
-            let name = topic.spec.name.clone();
-            let origin = Origin { vhost: topic.vhost.clone(), name: name.clone(), id: id.0, seq: offset };
-            let envelope = topic.envelope(Offset(offset));
-            let key = envelope.keys.first().cloned().unwrap_or(name);
-            let kept = Some((id, Offset(offset)));
-            job.events.push((entry.body(), key, kept, self.cursor(Lsn(lsn)), envelope, origin));
+            job.events.push(self.unread(id, topic, offset, entry));
             if let Some((next, entry)) = topic.entries.at_or_after(offset + 1) {
                 heads.push(Reverse((entry.lsn, id, next)));
             }
         }
         self.reader.page(job);
+    }
+
+    /// An event whose body is still to be read.
+    pub(super) fn unread(&self, id: TopicId, topic: &TopicState, offset: u64, entry: &TopicEntry) -> Unread {
+        let name = topic.spec.name.clone();
+        let origin = Origin { vhost: topic.vhost.clone(), name: name.clone(), id: id.0, seq: offset };
+        let envelope = topic.envelope(Offset(offset));
+        let key = envelope.keys.first().cloned().unwrap_or(name);
+        let kept = Some((id, Offset(offset)));
+        (entry.body(), key, kept, self.cursor(Lsn(entry.lsn)), envelope, origin)
     }
 
     /// Looks for events that are no longer kept and topics that nobody needs, a slice of them.
@@ -253,6 +275,7 @@ impl Core {
                 retain.push((topic.id, first));
             }
             let unused = topic.bytes == 0
+                && !self.groups.has(topic.id)
                 && topic.entries.first() == topic.entries.next()
                 && self.editor.subscribers(&topic.vhost, &topic.spec.name) == 0;
             if unused {
@@ -266,6 +289,7 @@ impl Core {
         self.topic_idle_since = empty;
         for (topic, first) in retain {
             self.log(Record::Retain { topic, first: Offset(first) }, None, false);
+            self.groups_retained(topic);
         }
         for topic in idle {
             self.drop_topic(topic);

@@ -2,7 +2,7 @@
 
 use framegate_storage::{BodyRef, Pos, take_varint};
 
-use super::{Body, Record, RecordKind, SeqSet, definition, envelope, standing};
+use super::{Body, Record, RecordKind, SeqSet, definition, envelope, group, standing};
 use crate::ids::{Offset, QueueId, Seq, TopicId};
 use crate::name::Name;
 
@@ -135,6 +135,12 @@ fn content_of(
         | RecordKind::Bind
         | RecordKind::Unbind
         | RecordKind::DefineTopic => definition::take(kind, f)?,
+        RecordKind::DefineGroup
+        | RecordKind::DeleteGroup
+        | RecordKind::SeekGroup
+        | RecordKind::SettleGroup
+        | RecordKind::FailGroup
+        | RecordKind::GroupStands => group::take(kind, f)?,
     };
     if !fields.rest.is_empty() {
         return Err(DecodeError(format!("{} bytes after a record of kind {kind:?}", fields.rest.len())));
@@ -175,7 +181,7 @@ impl<'a> Fields<'a> {
         Name::new(self.text(what)?).map_err(|e| DecodeError(e.to_string()))
     }
 
-    fn seqs(&mut self) -> Result<SeqSet, DecodeError> {
+    pub(super) fn seqs(&mut self) -> Result<SeqSet, DecodeError> {
         let mut set = SeqSet::default();
         let mut end = 0_u64;
         while !self.rest.is_empty() {

@@ -5,7 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use framegate_frame::Frame;
 use framegate_storage::put_varint;
 
-use super::{Body, Record, RecordKind, SeqSet, definition, envelope, standing};
+use super::{Body, Record, RecordKind, SeqSet, definition, envelope, group, standing};
 use crate::limits::CACHE_COPY_BELOW_BYTES;
 use crate::state::OPEN_BLOCK;
 
@@ -93,6 +93,12 @@ impl Encoder {
                 with_frame = put_body(&mut content, *body, frame);
             }
             Record::Tick => {}
+            Record::DefineGroup { .. }
+            | Record::DeleteGroup { .. }
+            | Record::SeekGroup { .. }
+            | Record::SettleGroup { .. }
+            | Record::FailGroup { .. }
+            | Record::GroupStands { .. } => group::put(&mut content, record),
             other => {
                 if !standing::put(&mut content, other) {
                     definition::put(&mut content, other);
@@ -147,7 +153,7 @@ fn put_body<'f>(content: &mut Vec<u8>, body: Body, frame: Option<&'f Frame>) -> 
     frame
 }
 
-fn put_seqs(content: &mut Vec<u8>, seqs: &SeqSet) {
+pub(super) fn put_seqs(content: &mut Vec<u8>, seqs: &SeqSet) {
     let mut end = 0;
     for (first, len) in seqs.runs() {
         put_varint(content, first - end);

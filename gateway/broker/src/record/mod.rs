@@ -8,13 +8,14 @@
 //! ENQUEUE_REF  queue, [seq], [route], [extras], block, offset, length
 //! ACK          queue, runs: (gap, length) pairs over ascending sequence numbers
 //! ```
-//! The layouts of the envelope are drawn in `envelope.rs`, those of definitions in `definition.rs`, those of snapshots and
-//! moves in `standing.rs`.
+//! The layouts of the envelope are drawn in `envelope.rs`, those of definitions in `definition.rs`, those of groups in
+//! `group.rs`, those of snapshots and moves in `standing.rs`.
 
 mod decode;
 mod definition;
 mod encode;
 mod envelope;
+mod group;
 mod kind;
 mod seqs;
 mod standing;
@@ -25,10 +26,12 @@ use framegate_storage::{BodyRef, Lsn};
 
 pub(crate) use decode::{Expected, Reader};
 pub(crate) use encode::Encoder;
+pub(crate) use group::Settled;
 pub(crate) use kind::RecordKind;
 pub(crate) use seqs::SeqSet;
 
 use crate::definition::{BindingSpec, ExchangeSpec, QueueSpec, TopicSpec};
+use crate::group::{GroupCounts, GroupSpec};
 use crate::ids::{Offset, QueueId, Seq, TopicId};
 use crate::message::{Dedup, Envelope};
 use crate::name::Name;
@@ -141,6 +144,60 @@ pub(crate) enum Record {
     DeleteTopic {
         /// Its id.
         id: TopicId,
+    },
+    /// A consumer group exists.
+    DefineGroup {
+        /// Its id, among those of queues.
+        id: QueueId,
+        /// Of which topic.
+        topic: TopicId,
+        /// Where.
+        vhost: Name,
+        /// What it is.
+        spec: Box<GroupSpec>,
+        /// Where it begins.
+        floor: u64,
+    },
+    /// A group is gone.
+    DeleteGroup {
+        /// Its id.
+        id: QueueId,
+    },
+    /// Everything is open for a group from here on, and nothing before it.
+    SeekGroup {
+        /// Its id.
+        id: QueueId,
+        /// First offset.
+        floor: u64,
+    },
+    /// These offsets are settled for a group.
+    SettleGroup {
+        /// Its id.
+        id: QueueId,
+        /// How.
+        how: Settled,
+        /// Which.
+        offsets: SeqSet,
+    },
+    /// A delivery of these events to a member failed: one more attempt each.
+    FailGroup {
+        /// Its id.
+        id: QueueId,
+        /// Offset, and when it may be delivered again in ms since the Unix epoch (0: at once); ascending.
+        failed: Vec<(u64, u64)>,
+    },
+    /// What a group remembers, as a whole: follows its definition in a snapshot.
+    GroupStands {
+        /// Its id.
+        id: QueueId,
+        /// Every offset below it may have been seen.
+        seen: u64,
+        /// What became of events.
+        counts: GroupCounts,
+        /// Settled above the floor.
+        settled: SeqSet,
+        /// Offset, failed deliveries, and when it may be delivered again.
+        failed: Vec<(u64, u32, u64)>,
     },
     /// The broker started; after an unclean stop sequence numbers jump.
     Start {

@@ -7,6 +7,7 @@ use super::*;
 use crate::definition::{
     BindTarget, ExchangeKind, HashOn, HeaderValue, Overflow, PriorityMode, QueueProperties,
 };
+use crate::group::{Distribution, GroupCounts, GroupSpec, GroupStart, KeySource, Retry};
 use crate::message::{Death, DeathReason, Dedup};
 use crate::state::OPEN_BLOCK;
 
@@ -179,6 +180,54 @@ fn samples() -> Vec<(&'static str, Record)> {
         (
             "remembered",
             Record::Remembered { dedup: remembered, lsn: Lsn(9), offset: Some(offset), time_ms: 77 },
+        ),
+    ]
+    .into_iter()
+    .chain(group_samples())
+    .collect()
+}
+
+fn group_samples() -> Vec<(&'static str, Record)> {
+    let (id, topic, vhost) = (QueueId(crate::state::GROUP_BIT | 2), TopicId(3), name("/"));
+    let plain = GroupSpec { start: GroupStart::Offset(Offset(9)), ..GroupSpec::new(name("t"), name("g")) };
+    let sticky = GroupSpec {
+        distribution: Distribution::Sticky(KeySource::Attribute(name("partitionkey"))),
+        dead_letter_topic: Some(name("d")),
+        ttl_ms: Some(7),
+        lease_ms: Some(8),
+        retry: Retry { attempts_max: 300, base_ms: 1, max_ms: u64::MAX, jitter_percent: 100 },
+        ..plain.clone()
+    };
+    let filtered = GroupSpec { distribution: Distribution::Filtered, retry: Retry::AT_ONCE, ..plain.clone() };
+    let define =
+        |spec| Record::DefineGroup { id, topic, vhost: vhost.clone(), spec: Box::new(spec), floor: 9 };
+    let offsets = SeqSet::from_unsorted(vec![Seq(0), Seq(1), Seq(400)]);
+    let counts = GroupCounts {
+        lost: 1,
+        skipped: 2,
+        expired: 3,
+        dead_lettered: 4,
+        dropped: 5,
+        dropped_nested: 6,
+        damaged: 7,
+    };
+    vec![
+        ("define-group", define(plain)),
+        ("define-group-sticky", define(sticky)),
+        ("define-group-filtered", define(filtered)),
+        ("delete-group", Record::DeleteGroup { id }),
+        ("seek-group", Record::SeekGroup { id, floor: 300 }),
+        ("settle-group", Record::SettleGroup { id, how: Settled::DroppedNested, offsets: offsets.clone() }),
+        ("fail-group", Record::FailGroup { id, failed: vec![(0, 0), (1, 1_780_000_000_000), (400, 5)] }),
+        (
+            "group-stands",
+            Record::GroupStands {
+                id,
+                seen: 401,
+                counts,
+                settled: offsets,
+                failed: vec![(2, 3, 4), (9, 1, 0)],
+            },
         ),
     ]
 }

@@ -42,7 +42,7 @@ impl TopologyEditor {
     pub(crate) fn new(vhosts: &[Name]) -> Self {
         let tables = vhosts.iter().map(|name| (name.clone(), Arc::new(Vhost::new()))).collect();
         Self {
-            current: Arc::new(Topology { vhosts: tables }),
+            current: Arc::new(Topology { version: 0, vhosts: tables }),
             dirty: true,
             wanted: 0,
             books: vhosts.iter().map(|name| (name.clone(), Book::default())).collect(),
@@ -53,6 +53,11 @@ impl TopologyEditor {
     /// The next snapshot; None when nothing changed since the last.
     pub(crate) fn publish(&mut self) -> Option<Arc<Topology>> {
         std::mem::take(&mut self.dirty).then(|| Arc::clone(&self.current))
+    }
+
+    /// Version of the topology with every edit so far.
+    pub(crate) fn version(&self) -> u64 {
+        self.current.version
     }
 
     /// The topology with every edit so far, published or not.
@@ -228,9 +233,10 @@ impl TopologyEditor {
 
     /// The tables of a vhost for a change; copied when the last snapshot holds them.
     fn edit(&mut self, vhost: &str) -> Option<&mut Vhost> {
-        let tables = Arc::make_mut(&mut self.current).vhosts.get_mut(vhost)?;
-        self.dirty = true;
-        Some(Arc::make_mut(tables))
+        let topology = Arc::make_mut(&mut self.current);
+        // the first edit since the last snapshot makes the next one
+        topology.version += u64::from(!std::mem::replace(&mut self.dirty, true));
+        topology.vhosts.get_mut(vhost).map(Arc::make_mut)
     }
 
     fn edit_table(&mut self, vhost: &str, exchange: &str, change: impl FnOnce(&mut Table)) {

@@ -62,6 +62,7 @@ impl Topology {
         parts: &Parts<'_>,
         out: &mut Targets,
     ) -> Result<(), BrokerError> {
+        out.version = self.version;
         let tables = self.vhosts.get(vhost).ok_or_else(|| not_found(Kind::Vhost, vhost, vhost))?;
         let first =
             tables.exchanges.get(exchange).ok_or_else(|| not_found(Kind::Exchange, exchange, vhost))?;

@@ -18,6 +18,8 @@ pub(crate) struct Targets {
     pub(crate) watches: SmallVec<[WatchId; 2]>,
     /// Exchanges that hold it until its time has come, and route it then.
     pub(crate) parked: Vec<Name>,
+    /// Version of the topology that said so.
+    pub(crate) version: u64,
     /// Look-ups and comparisons that it took.
     pub(crate) comparisons: u64,
 }

@@ -43,6 +43,8 @@ pub(crate) fn is_predeclared(exchange: &str) -> bool {
 /// A snapshot of all definitions that routing needs. A clone copies one pointer a vhost.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Topology {
+    /// Grows with each snapshot.
+    pub(super) version: u64,
     pub(super) vhosts: HashMap<Name, Arc<Vhost>, Seed>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use framegate_storage::Lsn;
 
 use super::dedup::{Known, Remembered};
-use super::{NO_BLOCK, QueueState, State, TopicEntry, TopicState, index};
+use super::{GROUP_BIT, GroupState, NO_BLOCK, QueueState, State, TopicEntry, TopicState, index};
 use crate::definition::BindTarget;
 use crate::ids::QueueId;
 use crate::limits::SEQ_STEP_AFTER_CRASH;
@@ -63,6 +63,9 @@ impl State {
                 }
             }
             Record::Delivered { queue, upto } => {
+                if let Some(group) = self.group_mut(queue) {
+                    group.seen = group.seen.max(upto.0.saturating_add(1));
+                }
                 if let Some(queue) = self.queue_mut(queue) {
                     queue.delivered = queue.delivered.max(upto.0);
                     // a number that somebody saw is not given again, whether the log knows its message or not
@@ -87,7 +90,10 @@ impl State {
             }
             Record::Retain { topic, first } => {
                 if let Some(topic) = self.topic_mut(topic) {
-                    topic.retain(first);
+                    topic.retain(first, at.lsn);
+                }
+                for group in self.groups.iter_mut().flatten().filter(|g| g.topic == topic) {
+                    Arc::make_mut(group).retain(first.0);
                 }
             }
             Record::DefineQueue { id, vhost, spec } => {
@@ -107,7 +113,39 @@ impl State {
             Record::DefineTopic { id, vhost, spec } => {
                 put_at(&mut self.topics, id.0, Some(Arc::new(TopicState::new(id, vhost, spec))));
             }
-            Record::DeleteTopic { id } => put_at(&mut self.topics, id.0, None),
+            Record::DeleteTopic { id } => {
+                put_at(&mut self.topics, id.0, None);
+                for group in &mut self.groups {
+                    group.take_if(|g| g.topic == id);
+                }
+            }
+            Record::DefineGroup { id, topic, vhost, spec, floor } => {
+                let group = GroupState::new(id, topic, vhost, *spec, floor);
+                put_at(&mut self.groups, id.0 & !GROUP_BIT, Some(Arc::new(group)));
+            }
+            Record::DeleteGroup { id } => put_at(&mut self.groups, id.0 & !GROUP_BIT, None),
+            Record::GroupStands { id, seen, counts, settled, failed } => {
+                if let Some(group) = self.group_mut(id) {
+                    group.restore(seen, counts, settled.runs(), &failed);
+                }
+            }
+            Record::SeekGroup { id, floor } => {
+                if let Some(group) = self.group_mut(id) {
+                    group.seek(floor);
+                }
+            }
+            Record::SettleGroup { id, how, offsets } => {
+                if let Some(group) = self.group_mut(id) {
+                    group.settle(offsets.runs(), how);
+                }
+            }
+            Record::FailGroup { id, failed } => {
+                if let Some(group) = self.group_mut(id) {
+                    for (offset, due_ms) in failed {
+                        group.fail(offset, due_ms);
+                    }
+                }
+            }
             Record::Start { clean } => {
                 if !clean {
                     for queue in self.queues.iter_mut().flatten().map(Arc::make_mut) {

@@ -16,7 +16,7 @@ use framegate_storage::{BodyRef, Lsn, Pos};
 
 use super::dedup::Remembered;
 use super::pages::Pages;
-use super::{Placed, QueueState, State, TopicState};
+use super::{GroupState, Placed, QueueState, State, TopicState};
 use crate::definition::{BindingSpec, ExchangeSpec};
 use crate::ids::{Offset, Seq};
 use crate::message::Dedup;
@@ -33,6 +33,7 @@ const PAGE_BYTES: usize = 256 * 1024;
 pub(crate) struct Frozen {
     pub(crate) queues: Vec<Option<Arc<QueueState>>>,
     pub(crate) topics: Vec<Option<Arc<TopicState>>>,
+    groups: Vec<Option<Arc<GroupState>>>,
     exchanges: BTreeMap<(Name, Name), ExchangeSpec>,
     bindings: Vec<(Name, BindingSpec)>,
     dedups: Pages<Remembered>,
@@ -41,10 +42,11 @@ pub(crate) struct Frozen {
 impl State {
     /// Shares the state with a snapshot.
     pub(crate) fn freeze(&self) -> Frozen {
-        let Self { queues, topics, exchanges, bindings, dedups } = self;
+        let Self { queues, topics, groups, exchanges, bindings, dedups } = self;
         Frozen {
             queues: queues.clone(),
             topics: topics.clone(),
+            groups: groups.clone(),
             exchanges: exchanges.clone(),
             bindings: bindings.iter().cloned().collect(),
             dedups: dedups.freeze(),
@@ -80,6 +82,8 @@ enum Stage {
     Queue(usize, u64),
     /// A topic by index; `None`: its definition, else events from that offset on.
     Topic(usize, Option<u64>),
+    /// A group by index: what it is and what it remembers, at most a few MiB.
+    Group(usize),
     /// Bindings from that one on, after the queues and topics that they lead to.
     Bindings(usize),
     Dedups(u64),
@@ -132,12 +136,20 @@ impl Export {
                 },
             },
             Stage::Topic(at, from) => match self.state.topics.get(at) {
-                None => Stage::Bindings(0),
+                None => Stage::Group(0),
                 Some(None) => Stage::Topic(at + 1, None),
                 Some(Some(topic)) => match topic_page(encoder, topic, from, &mut self.next) {
                     Some(from) => Stage::Topic(at, Some(from)),
                     None => Stage::Topic(at + 1, None),
                 },
+            },
+            Stage::Group(at) => match self.state.groups.get(at) {
+                None => Stage::Bindings(0),
+                Some(group) => {
+                    let records = group.iter().flat_map(|g| g.records());
+                    records.for_each(|record| Self::put(encoder, &record));
+                    Stage::Group(at + 1)
+                }
             },
             Stage::Bindings(from) => {
                 for (at, (vhost, binding)) in self.state.bindings.iter().enumerate().skip(from) {
@@ -228,7 +240,7 @@ fn queue_page(encoder: &mut Encoder, state: &QueueState, from: u64, next: &mut u
 
 /// Events of a topic from an offset on; gives the offset to go on with, if there is more.
 fn topic_page(encoder: &mut Encoder, state: &TopicState, from: Option<u64>, next: &mut u64) -> Option<u64> {
-    let TopicState { id, vhost, spec, entries, bytes: _, gone_to, aside: _ } = state;
+    let TopicState { id, vhost, spec, entries, bytes: _, gone_to, gone_at: _, aside: _ } = state;
     let topic = *id;
     if from.is_none() {
         Export::put(encoder, &Record::DefineTopic { id: topic, vhost: vhost.clone(), spec: spec.clone() });

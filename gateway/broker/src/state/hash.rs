@@ -24,6 +24,15 @@ impl State {
                 format!("{:?}", topic.envelope(crate::ids::Offset(offset))).hash(&mut hasher);
             }
         }
+        for group in self.groups() {
+            (group.id, group.topic, &group.vhost, group.seen, group.floor(), group.settled())
+                .hash(&mut hasher);
+            group.failed().for_each(|failed| failed.hash(&mut hasher));
+            // where it began stands in its floor
+            let spec =
+                crate::group::GroupSpec { start: crate::group::GroupStart::Latest, ..group.spec.clone() };
+            format!("{spec:?} {:?}", group.counts).hash(&mut hasher);
+        }
         for ((vhost, name), spec) in &self.exchanges {
             (vhost, name, format!("{spec:?}")).hash(&mut hasher);
         }

@@ -6,10 +6,12 @@ mod aside;
 mod bindings;
 mod dedup;
 mod export;
+mod group;
 #[cfg(test)]
 mod hash;
 mod pages;
 mod queue;
+mod runs;
 mod topic;
 
 use std::collections::BTreeMap;
@@ -19,6 +21,7 @@ pub(crate) use apply::At;
 pub(crate) use bindings::Bindings;
 pub(crate) use dedup::Dedups;
 pub(crate) use export::{Export, Frozen, PAGE_VERSION};
+pub(crate) use group::GroupState;
 pub(crate) use queue::{NO_BLOCK, OPEN_BLOCK, QueueState, Times, Weight};
 pub(crate) use topic::{TopicEntry, TopicState};
 
@@ -30,12 +33,21 @@ use crate::record::Expected;
 /// Bit of a queue id that marks volatile queues.
 pub(crate) const VOLATILE_BIT: u32 = 1 << 23;
 
+/// Bit of a queue id that marks consumer groups of topics.
+pub(crate) const GROUP_BIT: u32 = 1 << 22;
+
+/// The id is a group's.
+pub(crate) fn is_group(id: QueueId) -> bool {
+    id.0 & GROUP_BIT != 0
+}
+
 /// Durable definitions, messages and topics; or, in a second one, those of volatile queues.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// Shared with a snapshot that is being written; so are their pages.
     queues: Vec<Option<Arc<QueueState>>>,
     topics: Vec<Option<Arc<TopicState>>>,
+    groups: Vec<Option<Arc<GroupState>>>,
     /// By vhost and name.
     pub(crate) exchanges: BTreeMap<(Name, Name), ExchangeSpec>,
     /// In the order in which they were made.
@@ -83,6 +95,25 @@ impl State {
     /// Number that the next topic gets.
     pub(crate) fn next_topic(&self) -> u32 {
         u32::try_from(self.topics.len()).unwrap_or(u32::MAX)
+    }
+
+    /// A consumer group.
+    pub(crate) fn group(&self, id: QueueId) -> Option<&GroupState> {
+        self.groups.get(index(id.0 & !GROUP_BIT)).filter(|_| is_group(id))?.as_deref()
+    }
+
+    fn group_mut(&mut self, id: QueueId) -> Option<&mut GroupState> {
+        self.groups.get_mut(index(id.0 & !GROUP_BIT)).filter(|_| is_group(id))?.as_mut().map(Arc::make_mut)
+    }
+
+    /// Every consumer group.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &GroupState> {
+        self.groups.iter().flatten().map(|g| &**g)
+    }
+
+    /// Number that the next group gets, without the bit that marks groups.
+    pub(crate) fn next_group(&self) -> u32 {
+        u32::try_from(self.groups.len()).unwrap_or(u32::MAX)
     }
 
     /// After a snapshot of ids: sets a body's block once the block's position is known.

@@ -56,6 +56,8 @@ pub(crate) struct TopicState {
     pub(crate) bytes: u64,
     /// Position of the newest event that is not kept any more.
     pub(crate) gone_to: Lsn,
+    /// Position of the record by which it went; 0: before the snapshot that it was read from.
+    pub(crate) gone_at: Lsn,
     pub(super) aside: Aside,
 }
 
@@ -63,7 +65,7 @@ impl TopicState {
     /// Empty.
     pub(crate) fn new(id: TopicId, vhost: Name, spec: TopicSpec) -> Self {
         let entries = Pages::starting_at(0);
-        Self { id, vhost, spec, entries, bytes: 0, gone_to: Lsn(0), aside: Aside::default() }
+        Self { id, vhost, spec, entries, bytes: 0, gone_to: Lsn(0), gone_at: Lsn(0), aside: Aside::default() }
     }
 
     /// An event comes in.
@@ -83,11 +85,11 @@ impl TopicState {
         self.entries.put(offset.0, entry);
     }
 
-    /// Events below `first` are no longer kept.
-    pub(super) fn retain(&mut self, first: Offset) {
+    /// Events below `first` are no longer kept, says the record at `at`.
+    pub(super) fn retain(&mut self, first: Offset, at: Lsn) {
         while let Some((number, entry)) = self.entries.at_or_after(0).filter(|(n, _)| *n < first.0) {
             self.bytes -= u64::from(entry.len);
-            self.gone_to = Lsn(entry.lsn);
+            (self.gone_to, self.gone_at) = (Lsn(entry.lsn), at);
             self.entries.take(number);
         }
         self.aside.keep_from(first.0);
@@ -105,6 +107,11 @@ impl TopicState {
             time_ms: self.entries.get(offset.0).map_or(0, |e| e.time_ms),
             ..Envelope::default()
         }
+    }
+
+    /// When an event expires, in ms since the Unix epoch; 0: never.
+    pub(crate) fn expires_at_ms(&self, offset: Offset) -> u64 {
+        self.aside.get(offset.0).map_or(0, |e| e.expires_at_ms)
     }
 
     /// Offset of the first event above a position.

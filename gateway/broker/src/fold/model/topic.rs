@@ -121,7 +121,7 @@ impl Model {
                     Some(place) => gone.is_some_and(|gone| gone > place),
                     None => true,
                 };
-                kept.retain(|at| place.is_none_or(|place| reader.lost || *at > place));
+                kept.retain(|at| place.is_none_or(|place| *at > place));
             }
         }
         reader.replay = kept.into();

@@ -348,6 +348,21 @@ impl Rig {
         }
     }
 
+    /// The answer to a history query: a reader reads the bodies first.
+    pub(super) fn until_history(&mut self, peer: &mut Peer, id: RequestId) -> crate::group::History {
+        loop {
+            self.pass();
+            for effect in peer.effects() {
+                match effect {
+                    Effect::Reply(of, Ok(Reply::History(history))) if of == id => return history,
+                    other => peer.kept.push(other),
+                }
+            }
+            let message = self.inbox.recv().expect("the readers live");
+            self.core.take(message, self.now);
+        }
+    }
+
     pub(in crate::fold) fn disconnect(&mut self, peer: Peer) {
         self.drop_connection(peer.id);
         self.settle();

@@ -1,0 +1,158 @@
+//! Groups are declared, deleted and set to a place.
+
+use std::collections::BTreeSet;
+
+use super::super::Core;
+use super::{GroupLive, MemberKey, takers};
+use crate::definition::TopicSpec;
+use crate::error::BrokerError;
+use crate::group::{GroupSpec, GroupStart};
+use crate::ids::{Offset, QueueId, TopicId};
+use crate::limits::GROUPS_MAX;
+use crate::name::Name;
+use crate::record::Record;
+use crate::request::Reply;
+use crate::state::{GROUP_BIT, TopicState};
+
+impl Core {
+    pub(in crate::fold) fn declare_group(
+        &mut self,
+        vhost: &Name,
+        spec: GroupSpec,
+    ) -> Result<Reply, BrokerError> {
+        spec.check()?;
+        if let Ok(id) = self.group_named(vhost, &spec.topic, &spec.name) {
+            if let Some(current) = self.durable.group(id) {
+                current.spec.check_equal(&spec)?;
+            }
+            return Ok(self.group_reply(id));
+        }
+        let count = self.durable.groups().filter(|g| g.vhost == *vhost).count();
+        let number = self.durable.next_group();
+        if count >= GROUPS_MAX || number >= GROUP_BIT {
+            return Err(BrokerError::Limit { what: "groups of a vhost", max: GROUPS_MAX as u64 });
+        }
+        let topic = match self.editor.current().topic(vhost, &spec.topic) {
+            Some(topic) => topic,
+            None => {
+                let topic = TopicSpec { name: spec.topic.clone(), age_ms_max: None, bytes_max: None };
+                self.make_topic(vhost, topic)?
+            }
+        };
+        let floor = self.durable.topic(topic).map_or(0, |t| place_of(t, spec.start));
+        let id = QueueId(number | GROUP_BIT);
+        let spec = Box::new(GroupSpec { start: GroupStart::Offset(Offset(floor)), ..spec });
+        self.log(Record::DefineGroup { id, topic, vhost: vhost.clone(), spec, floor }, None, true);
+        self.live.insert(id, takers());
+        self.groups.live.insert(id, GroupLive { cursor: floor, ..GroupLive::default() });
+        self.groups.of.entry(topic).or_default().push(id);
+        Ok(self.group_reply(id))
+    }
+
+    pub(in crate::fold) fn delete_group(
+        &mut self,
+        vhost: &Name,
+        topic: &Name,
+        group: &Name,
+    ) -> Result<Reply, BrokerError> {
+        let id = self.group_named(vhost, topic, group)?;
+        let lag = self.group_lag(id);
+        self.forget_group(id);
+        self.log(Record::DeleteGroup { id }, None, true);
+        Ok(Reply::Removed { messages: lag })
+    }
+
+    /// The groups of a topic that goes; its own record takes them out of the log.
+    pub(in crate::fold) fn forget_groups_of(&mut self, topic: TopicId) {
+        for id in self.groups.of(topic) {
+            self.forget_group(id);
+        }
+    }
+
+    fn forget_group(&mut self, id: QueueId) {
+        self.end_takers(id);
+        self.uncache_queue(id);
+        self.live.remove(&id);
+        self.delivered.remove(&id);
+        self.groups.live.remove(&id);
+        if let Some(topic) = self.durable.group(id).map(|g| g.topic)
+            && let Some(groups) = self.groups.of.get_mut(&topic)
+        {
+            groups.retain(|g| *g != id);
+            if groups.is_empty() {
+                self.groups.of.remove(&topic);
+            }
+        }
+    }
+
+    pub(in crate::fold) fn seek_group(
+        &mut self,
+        vhost: &Name,
+        topic: &Name,
+        group: &Name,
+        to: GroupStart,
+    ) -> Result<Reply, BrokerError> {
+        let id = self.group_named(vhost, topic, group)?;
+        let floor = self.group_and_topic(id).map_or(0, |(_, topic)| place_of(topic, to));
+        self.log(Record::SeekGroup { id, floor }, None, true);
+        let voided = self.void_leases(id);
+        self.uncache_queue(id);
+        if let Some(live) = self.live.get_mut(&id) {
+            if let Some(group) = self.groups.live.get_mut(&id) {
+                group.seen = group.seen.max(group.cursor);
+                group.cursor = floor;
+                group.returned.clear();
+                group.due.clear();
+                group.due_at.clear();
+                group.dying.clear();
+                group.assigned = 0;
+                group.members.values_mut().for_each(|m| m.assigned.clear());
+            }
+            live.undeliverable.clear();
+            (live.held, live.leased) = (0, 0);
+        }
+        for (connection, consumer) in voided {
+            self.wake_consumer(connection, consumer);
+            self.forget_empty_holder(connection, consumer);
+        }
+        self.mark_dirty(id);
+        Ok(self.group_reply(id))
+    }
+
+    /// Ends all leases of a group; gives whose they were. Settling them is an unknown delivery from now on.
+    fn void_leases(&mut self, id: QueueId) -> Vec<MemberKey> {
+        let mut voided = Vec::new();
+        let mut pools = BTreeSet::new();
+        for (connection_id, connection) in &mut self.connections {
+            for (consumer, holder) in connection.consumers.iter_mut().filter(|(_, c)| c.queue == id) {
+                let held = std::mem::take(&mut holder.held);
+                if held.is_empty() {
+                    continue;
+                }
+                for token in held.values().filter_map(|h| h.token) {
+                    self.tokens.remove(&token);
+                }
+                if let Some(pool) = holder.pool.and_then(|p| connection.pools.get_mut(&p)) {
+                    pool.used = pool.used.saturating_sub(u32::try_from(held.len()).unwrap_or(u32::MAX));
+                }
+                pools.extend(holder.pool.map(|pool| (*connection_id, pool)));
+                voided.push((*connection_id, *consumer));
+            }
+        }
+        for (connection, pool) in pools {
+            self.wake_pool(connection, pool);
+        }
+        voided
+    }
+}
+
+/// Offset of a place in a topic.
+pub(super) fn place_of(topic: &TopicState, place: GroupStart) -> u64 {
+    let (first, next) = (topic.entries.first(), topic.entries.next());
+    match place {
+        GroupStart::Earliest => first,
+        GroupStart::Latest => next,
+        GroupStart::Offset(offset) => offset.0.clamp(first, next),
+        GroupStart::Time(time_ms) => topic.since(time_ms).clamp(first, next),
+    }
+}

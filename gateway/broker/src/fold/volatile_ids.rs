@@ -1,0 +1,72 @@
+//! Ids of volatile queues. They are in no log, so that they may be given again: in turn, and only those that nothing
+//! refers to. What may still refer to a queue that is gone is a timer, a body that is being read, or a publish that was
+//! routed before it went; the last one is told by the topology's version (see `QueueLive::since`).
+
+use std::collections::BTreeSet;
+
+use super::Core;
+use crate::error::BrokerError;
+use crate::ids::QueueId;
+use crate::limits::VOLATILE_QUEUES_MAX;
+use crate::routing::Targets;
+use crate::state::VOLATILE_BIT;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct VolatileIds {
+    next: u32,
+    /// Numbers there are.
+    count: u32,
+    /// Queues that are gone and of which bodies are being read.
+    reading: BTreeSet<QueueId>,
+}
+
+impl Default for VolatileIds {
+    fn default() -> Self {
+        Self { next: 0, count: VOLATILE_QUEUES_MAX, reading: BTreeSet::new() }
+    }
+}
+
+impl Core {
+    /// An id for a new volatile queue.
+    pub(super) fn volatile_id(&mut self) -> Result<QueueId, BrokerError> {
+        for _ in 0..self.volatile_ids.count {
+            let id = QueueId(self.volatile_ids.next | VOLATILE_BIT);
+            self.volatile_ids.next = (self.volatile_ids.next + 1) % self.volatile_ids.count;
+            let used = self.live.contains_key(&id)
+                || self.timers.refer_to(id)
+                || self.volatile_ids.reading.contains(&id);
+            if !used {
+                return Ok(id);
+            }
+        }
+        let max = self.volatile_ids.count.into();
+        Err(BrokerError::Limit { what: "queues that are exclusive or not durable", max })
+    }
+
+    /// A queue is gone. `reading`: bodies of it are being read.
+    pub(super) fn retire_id(&mut self, queue: QueueId, reading: bool) {
+        if queue.0 & VOLATILE_BIT != 0 && reading {
+            self.volatile_ids.reading.insert(queue);
+        }
+    }
+
+    /// Bodies were read; true when they are those of a queue that is gone.
+    pub(super) fn came_late(&mut self, queue: QueueId) -> bool {
+        self.volatile_ids.reading.remove(&queue)
+    }
+
+    /// Takes out queues that went since the message was routed, though another may have the id by now.
+    pub(super) fn drop_stale(&self, targets: &mut Targets) {
+        let version = targets.version;
+        targets.queues.retain(|queue| self.live.get(queue).is_some_and(|live| live.since <= version));
+        // what is added from now on is added in this moment
+        targets.version = u64::MAX;
+    }
+
+    /// As if there were only so many numbers.
+    #[cfg(test)]
+    pub(super) fn have_volatile_ids(&mut self, count: u32) {
+        self.volatile_ids.count = count;
+    }
+}
