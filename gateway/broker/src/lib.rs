@@ -13,6 +13,7 @@ mod fold;
 mod group;
 mod headers;
 mod ids;
+mod inspect;
 pub mod limits;
 mod message;
 mod metrics;
@@ -38,6 +39,7 @@ pub use group::{
 };
 pub use headers::{HeaderTable, HeadersFn};
 pub use ids::{ConnectionId, ConsumerId, Offset, PoolId, QueueId, RequestId, Seq, Token, TopicId, WatchId};
+pub use inspect::{FoundQueue, FoundTopic, Inspection, fingerprint, inspect, lost_records};
 pub use limits::Limits;
 pub use message::{Death, DeathReason, Dedup, Delivery, Envelope, Keys, Origin, Position, SharedEvent};
 pub use metrics::Metrics;

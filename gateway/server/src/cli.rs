@@ -37,6 +37,10 @@ pub(crate) enum Command {
     Topics(ListArgs),
     /// List the exchanges of a running broker.
     Exchanges(ExchangesArgs),
+    /// Show what a data directory holds, whether a broker runs on it or not.
+    Inspect(InspectArgs),
+    /// Copy what is valid in a damaged data directory into a new one.
+    Repair(RepairArgs),
 }
 
 /// `framegate serve`.
@@ -86,6 +90,28 @@ pub(crate) struct Target {
     /// Bearer token [default: FRAMEGATE_TOKEN].
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
+}
+
+/// `framegate inspect`.
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// Data directory.
+    pub(crate) dir: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `framegate repair`.
+#[derive(Debug, Args)]
+pub(crate) struct RepairArgs {
+    /// Damaged data directory; it is only read.
+    pub(crate) dir: PathBuf,
+    /// Directory to make.
+    pub(crate) new_dir: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `framegate pub`.

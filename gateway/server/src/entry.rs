@@ -7,7 +7,7 @@ use clap::Parser as _;
 use crate::cli::{Cli, Command};
 use crate::client;
 use crate::exit::{Ending, Exit};
-use crate::serve;
+use crate::{offline, serve};
 
 /// Runs the command line of this process and gives its exit code: 0 done; 1 a client command failed, or a stop cut
 /// connections; 2 wrong flags, configuration, address or data directory; 70 storage failed.
@@ -40,5 +40,7 @@ fn run(cli: &Cli) -> Result<Exit, Ending> {
         Some(Command::Queues(args)) => client::queues(args),
         Some(Command::Topics(args)) => client::topics(args),
         Some(Command::Exchanges(args)) => client::exchanges(args),
+        Some(Command::Inspect(args)) => offline::inspect(args),
+        Some(Command::Repair(args)) => offline::repair(args),
     }
 }

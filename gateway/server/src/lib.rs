@@ -20,6 +20,7 @@ mod http;
 mod listeners;
 mod log;
 mod metrics;
+mod offline;
 mod serve;
 mod shutdown;
 mod storage;

@@ -55,10 +55,15 @@ pub(crate) fn cannot_start(error: &StoreError) -> Ending {
         StoreError::Full { .. } => {
             Ending::usage(format!("{error}; free some space, or pass --data-dir with another directory"))
         }
-        StoreError::Corrupt { .. } => Ending::storage(format!(
-            "{error}; nothing was changed: keep a copy of the directory, then restore it from a backup, or start \
-             with another --data-dir"
-        )),
+        StoreError::Corrupt { file, .. } => {
+            // a file of the directory, or the directory itself
+            let inside = file.extension().is_some() || file.ends_with("MANIFEST");
+            let dir = file.parent().filter(|_| inside).unwrap_or(file).display();
+            Ending::storage(format!(
+                "{error}; nothing was changed: restore the directory from a backup, or save what is outside the \
+                 damage with: framegate repair {dir} {dir}-repaired"
+            ))
+        }
         other => Ending::storage(what_to_do(other)),
     }
 }
@@ -167,7 +172,11 @@ mod tests {
             ending.message.starts_with("create /d: Permission denied (os error 13); make the data directory")
         );
         assert_eq!(cannot_start(&StoreError::Full { what: Resource::Disk }).exit, Exit::Usage);
-        let corrupt = StoreError::Corrupt { file: path(), offset: 7, detail: "checksum".into() };
-        assert_eq!(cannot_start(&corrupt).exit, Exit::Storage);
+        let file = PathBuf::from("/d/seg-00000000000000000001.log");
+        let corrupt = StoreError::Corrupt { file, offset: 7, detail: "checksum".into() };
+        let ending = cannot_start(&corrupt);
+        assert_eq!(ending.exit, Exit::Storage);
+        let command = "with: framegate repair /d /d-repaired";
+        assert!(ending.message.contains("at byte 7: checksum") && ending.message.ends_with(command));
     }
 }

@@ -35,6 +35,17 @@ pub struct Journal {
     _lock: Option<Box<dyn Send + Sync>>,
 }
 
+/// A file of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentFile {
+    /// Its name in the directory.
+    pub name: String,
+    /// The position at which it begins.
+    pub first: Pos,
+    /// Its length.
+    pub bytes: u64,
+}
+
 impl Journal {
     /// Opens the journal in `options.dir`, making it if there is none. Blocks.
     ///
@@ -135,6 +146,17 @@ impl Journal {
         });
         shared.snapshots.load(&shared)?;
         Ok(Self { shared, owner: Mutex::default(), _lock: guard })
+    }
+
+    /// The segments that exist, oldest first.
+    #[must_use]
+    pub fn segment_files(&self) -> Vec<SegmentFile> {
+        let file = |segment: &Arc<Segment>| SegmentFile {
+            name: names::segment(segment.base),
+            first: names::pack(segment.number, 0),
+            bytes: segment.size.load(Ordering::Acquire),
+        };
+        self.shared.segments.all().iter().map(file).collect()
     }
 
     /// Counters, alive for as long as the caller keeps them.

@@ -26,6 +26,7 @@ mod pending;
 mod proof;
 mod read;
 mod recovery;
+mod repair;
 mod scan;
 mod segments;
 mod shared;
@@ -40,6 +41,7 @@ mod writer;
 #[cfg(feature = "faults")]
 pub use faults::Faults;
 pub use files::{DiskFiles, FileHandle, Files};
-pub use journal::Journal;
+pub use journal::{Journal, SegmentFile};
 pub use metrics::{GROUP_BUCKETS, JournalMetrics};
 pub use options::{Options, SyncMode};
+pub use repair::{Filler, LostRange, Repaired, repair, repair_with};

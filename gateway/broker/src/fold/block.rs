@@ -38,6 +38,8 @@ impl Core {
                 .unwrap_or_default(),
             _ => Default::default(),
         };
+        // the first one of a block says its number, so that a block is understood when one before it is lost
+        let next = if self.is_first_in_block(&record) { u64::MAX } else { next };
         let written = self.encoder.put(&record, frame, next, &name);
         let mut record = record;
         let mut open = false;
@@ -74,6 +76,15 @@ impl Core {
             record => self.durable.apply(record, at),
         }
         (lsn, written)
+    }
+
+    /// Whether no message of that queue, or event of that topic, stands in the open block yet.
+    fn is_first_in_block(&mut self, record: &Record) -> bool {
+        match record {
+            Record::Enqueue { queue, .. } => self.numbered_queues.insert(*queue, ()).is_none(),
+            Record::Append { topic, .. } => self.numbered_topics.insert(*topic, ()).is_none(),
+            _ => false,
+        }
     }
 
     /// Applies a record that the log need not know.
@@ -227,6 +238,8 @@ impl Core {
     /// Appends the open block.
     pub(super) fn close_block(&mut self, flags: BlockFlags) {
         let (records, count) = self.encoder.take();
+        self.numbered_queues.clear();
+        self.numbered_topics.clear();
         let sync = std::mem::take(&mut self.sync) || flags.clean_shutdown;
         let block = Block { first: self.first, count, time_ms: self.now.wall_ms, records, sync, flags };
         let (last, bytes) = (block.last(), block.len());

@@ -18,8 +18,18 @@ pub(crate) struct Loaded {
     pub(crate) time_ms: u64,
     /// First record that was read from the log and not from the snapshot.
     pub(crate) from: Lsn,
+    /// Clock of the newest block that the snapshot covers; 0 without one.
+    pub(crate) snapshot_time_ms: u64,
+    /// LSN after the newest record.
+    pub(crate) next: Lsn,
     /// Record bytes that were read from the log.
     pub(crate) log_bytes: u64,
+}
+
+impl Loaded {
+    fn from(from: Lsn) -> Self {
+        Self { state: State::default(), time_ms: 0, from, snapshot_time_ms: 0, next: from, log_bytes: 0 }
+    }
 }
 
 /// Folds snapshot and log. The store must be claimed, or opened for reading only.
@@ -28,7 +38,7 @@ pub(crate) struct Loaded {
 /// The store's error, or a record that this version does not understand.
 pub(crate) fn load(store: &dyn ShardStore, shard: ShardId) -> Result<Loaded, StartError> {
     let Some(snapshot) = store.snapshot(shard)? else { return load_log(store, shard) };
-    let mut loaded = Loaded { state: State::default(), time_ms: 0, from: snapshot.upto, log_bytes: 0 };
+    let mut loaded = Loaded::from(snapshot.upto);
     for part in snapshot.parts {
         take_page(&part?, &mut loaded)?;
     }
@@ -41,7 +51,7 @@ pub(crate) fn load(store: &dyn ShardStore, shard: ShardId) -> Result<Loaded, Sta
 /// # Errors
 /// As `load`.
 pub(crate) fn load_log(store: &dyn ShardStore, shard: ShardId) -> Result<Loaded, StartError> {
-    let mut loaded = Loaded { state: State::default(), time_ms: 0, from: Lsn(1), log_bytes: 0 };
+    let mut loaded = Loaded::from(Lsn(1));
     go_on(store, shard, Pos(0), &mut loaded)?;
     Ok(loaded)
 }
@@ -75,7 +85,7 @@ fn take_page(page: &[u8], loaded: &mut Loaded) -> Result<(), StartError> {
             Some(Record::At { lsn }) => at = At::of_snapshot(lsn),
             Some(record) => {
                 if let Record::Standing { time_ms, .. } = &record {
-                    loaded.time_ms = *time_ms;
+                    (loaded.time_ms, loaded.snapshot_time_ms) = (*time_ms, *time_ms);
                 }
                 loaded.state.apply(record, at);
             }
@@ -117,6 +127,7 @@ fn go_on(store: &dyn ShardStore, shard: ShardId, from: Pos, loaded: &mut Loaded)
                 lsn += 1;
             }
             expected = Lsn(block.first.0 + u64::from(block.count));
+            loaded.next = expected;
             if lsn != expected.0 {
                 let detail =
                     format!("the block says {} records, it has {}", block.count, lsn - block.first.0);

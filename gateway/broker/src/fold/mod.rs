@@ -45,8 +45,9 @@ use framegate_storage::{Claim, Lsn, ShardStore};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 pub(crate) use delayed::PARK;
-pub(crate) use load::replay;
+pub(crate) use load::{load, replay};
 pub(crate) use reader::ReaderPool;
+pub(crate) use survey::Survey;
 pub(crate) use thread::{Clock, spawn};
 
 use crate::broker::Shared;
@@ -95,6 +96,9 @@ pub(crate) struct Core {
 
     // the open block and those in flight
     encoder: Encoder,
+    /// Queues and topics whose number stands in the open block.
+    numbered_queues: IdMap<QueueId, ()>,
+    numbered_topics: IdMap<crate::ids::TopicId, ()>,
     first: Lsn,
     sync: bool,
     placed: Vec<Placed>,

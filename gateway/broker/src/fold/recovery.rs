@@ -66,6 +66,8 @@ impl Core {
             reader,
             now,
             encoder: Encoder::default(),
+            numbered_queues: IdMap::default(),
+            numbered_topics: IdMap::default(),
             first: claim.next,
             sync: false,
             placed: Vec::new(),

@@ -56,6 +56,11 @@ impl Survey {
         survey
     }
 
+    /// Each piece with the bytes that live in it.
+    pub(crate) fn live(&self, extents: &[Extent]) -> Vec<(Extent, u64)> {
+        extents.iter().copied().zip(self.live.iter().copied()).collect()
+    }
+
     /// The pieces that hold nothing.
     pub(crate) fn dead<'e>(&self, extents: &'e [Extent]) -> Vec<&'e Extent> {
         extents.iter().zip(&self.live).filter(|(_, live)| **live == 0).map(|(extent, _)| extent).collect()

@@ -62,6 +62,10 @@ impl<'a> Reader<'a> {
             // what it belongs to is not in the log
             return Ok(Some(None));
         }
+        if kind == RecordKind::Lost {
+            // whatever it holds
+            return Ok(Some(Some(Record::Lost)));
+        }
         content_of(kind, flags, content, start, expected).map(|record| Some(Some(record)))
     }
 }
@@ -111,7 +115,7 @@ fn content_of(
         RecordKind::DeleteQueue => Record::DeleteQueue { id: QueueId(f.number32("queue")?) },
         RecordKind::DeleteTopic => Record::DeleteTopic { id: TopicId(f.number32("topic")?) },
         RecordKind::Start => Record::Start { clean: f.byte("clean")? != 0 },
-        RecordKind::Tick | RecordKind::Spill => Record::Tick,
+        RecordKind::Tick | RecordKind::Spill | RecordKind::Lost => Record::Tick,
         RecordKind::Move | RecordKind::MoveRef => {
             let (queue, seq) = (QueueId(f.number32("queue")?), Seq(f.number("seq")?));
             let body = if kind == RecordKind::Move { here(f)? } else { f.body()? };

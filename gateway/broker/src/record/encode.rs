@@ -92,7 +92,7 @@ impl Encoder {
                 put_varint(&mut content, offset.0);
                 with_frame = put_body(&mut content, *body, frame);
             }
-            Record::Tick => {}
+            Record::Tick | Record::Lost => {}
             Record::DefineGroup { .. }
             | Record::DeleteGroup { .. }
             | Record::SeekGroup { .. }

@@ -59,6 +59,7 @@ kinds! {
     QueueNumbers = 58,
     TopicNumbers = 59,
     Remembered = 60,
+    Lost = 61 skip true,
 }
 
 impl RecordKind {
@@ -100,6 +101,7 @@ impl RecordKind {
             Record::QueueNumbers { .. } => Self::QueueNumbers,
             Record::TopicNumbers { .. } => Self::TopicNumbers,
             Record::Remembered { .. } => Self::Remembered,
+            Record::Lost => Self::Lost,
         }
     }
 }

@@ -29,6 +29,7 @@ pub(crate) use encode::Encoder;
 pub(crate) use group::Settled;
 pub(crate) use kind::RecordKind;
 pub(crate) use seqs::SeqSet;
+pub use standing::lost_records;
 
 use crate::definition::{BindingSpec, ExchangeSpec, QueueSpec, TopicSpec};
 use crate::group::{GroupCounts, GroupSpec};
@@ -265,6 +266,8 @@ pub(crate) enum Record {
         /// Position of the newest event that is no longer kept.
         gone_to: Lsn,
     },
+    /// Something stood here that was damaged: what follows may speak of what nobody knows.
+    Lost,
     /// A publish that is remembered.
     Remembered {
         /// Key and content.

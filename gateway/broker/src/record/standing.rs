@@ -8,6 +8,7 @@
 //! REMEMBERED     time ms, LSN, offset + 1 or 0, key 16 bytes, content u64
 //! MOVE           queue, seq, frame bytes to the end;   MOVE_REF        queue, seq, block, offset, length
 //! MOVE_EVENT     topic, offset, frame bytes to the end; MOVE_EVENT_REF topic, offset, block, offset, length
+//! LOST           any bytes: what stood here was damaged and is gone (written by a repair)
 //! ```
 //! The content of a move stands in `encode.rs` and `decode.rs`, where bodies are handled.
 
@@ -17,6 +18,38 @@ use super::decode::{DecodeError, Fields};
 use super::{Record, RecordKind};
 use crate::ids::{Offset, QueueId, Seq, TopicId};
 use crate::message::Dedup;
+
+/// Records that say that others are lost: exactly so many of exactly so many bytes. `None` when none fit.
+#[must_use]
+pub fn lost_records(count: u32, bytes: usize) -> Option<Vec<u8>> {
+    const LEAST: usize = 3;
+    let kind = RecordKind::Lost;
+    let one = |out: &mut Vec<u8>, content: usize| {
+        out.extend_from_slice(&[kind as u8, kind.flags()]);
+        put_varint(out, content as u64);
+        out.resize(out.len() + content, 0);
+    };
+    let others = (count as usize).checked_sub(1)?;
+    let last = bytes.checked_sub(others * LEAST)?;
+    // the last one is as long as it must be; where a length is not possible, the first one is a byte longer
+    let content = |last: usize| {
+        (1..=5).find_map(|len| {
+            let content = last.checked_sub(2 + len)?;
+            (framegate_storage::varint_len(content as u64) == len).then_some(content)
+        })
+    };
+    let (longer, content) = match content(last) {
+        Some(content) => (0, content),
+        None if others > 0 => (1, content(last.checked_sub(1)?)?),
+        None => return None,
+    };
+    let mut out = Vec::with_capacity(bytes);
+    for at in 0..others {
+        one(&mut out, if at == 0 { longer } else { 0 });
+    }
+    one(&mut out, content);
+    Some(out)
+}
 
 /// Appends the content of a record of a snapshot; false when it is another one.
 pub(super) fn put(out: &mut Vec<u8>, record: &Record) -> bool {
@@ -80,4 +113,35 @@ pub(super) fn take(kind: RecordKind, f: &mut Fields<'_>) -> Result<Option<Record
         }
         _ => return Ok(None),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Reader;
+    use crate::state::State;
+
+    #[test]
+    fn lost_records_have_exactly_the_length_and_the_number_asked_for() {
+        for count in [1, 2, 7] {
+            let mut missing = 0;
+            for bytes in 0..20_000 {
+                let Some(records) = lost_records(count, bytes) else {
+                    missing += usize::from(bytes >= 3 * count as usize);
+                    continue;
+                };
+                assert_eq!(records.len(), bytes);
+                let mut reader = Reader::new(&records);
+                let state = State::default();
+                let mut read = 0;
+                while let Some(record) = reader.next(&state).expect("records") {
+                    assert_eq!(record, Some(Record::Lost));
+                    read += 1;
+                }
+                assert_eq!(read, count);
+            }
+            // a length byte more makes two lengths of a single record impossible
+            assert_eq!(missing, if count == 1 { 2 } else { 0 });
+        }
+    }
 }

@@ -177,6 +177,7 @@ fn samples() -> Vec<(&'static str, Record)> {
         ("at", Record::At { lsn: Lsn(4_000_000_000) }),
         ("queue-numbers", Record::QueueNumbers { queue, next: seq, delivered: Seq(6) }),
         ("topic-numbers", Record::TopicNumbers { topic, next: offset, gone_to: Lsn(5) }),
+        ("lost", Record::Lost),
         (
             "remembered",
             Record::Remembered { dedup: remembered, lsn: Lsn(9), offset: Some(offset), time_ms: 77 },

@@ -39,6 +39,7 @@ impl State {
     pub(crate) fn apply(&mut self, record: Record, at: At) {
         match record {
             Record::Enqueue { queue, seq, envelope, body } => {
+                self.find_queue(queue);
                 if let Some(dedup) = envelope.dedup.filter(|_| at.remembers()) {
                     self.dedups.put(&dedup, at.lsn, None, envelope.time_ms);
                 }
@@ -74,6 +75,7 @@ impl State {
                 }
             }
             Record::Append { topic, offset, envelope, body } => {
+                self.find_topic(topic);
                 if let Some(dedup) = envelope.dedup.filter(|_| at.remembers()) {
                     self.dedups.put(&dedup, at.lsn, Some(offset), envelope.time_ms);
                 }
@@ -197,6 +199,7 @@ impl State {
                 let known = Known { content: dedup.content, lsn, offset };
                 self.dedups.restore(Remembered { key: dedup.key, known, time_ms });
             }
+            Record::Lost => self.holes = true,
             Record::Tick | Record::At { .. } => {}
         }
     }
@@ -218,7 +221,7 @@ fn place_of(body: Body, at: At) -> Option<(u64, u32)> {
     }
 }
 
-fn put_at<T>(table: &mut Vec<Option<T>>, id: u32, value: Option<T>) {
+pub(super) fn put_at<T>(table: &mut Vec<Option<T>>, id: u32, value: Option<T>) {
     let at = index(id);
     if table.len() <= at {
         table.resize_with(at + 1, || None);

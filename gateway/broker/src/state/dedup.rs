@@ -99,6 +99,11 @@ impl Dedups {
         self.order.put(number, remembered);
     }
 
+    /// Publishes that are remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.at.len()
+    }
+
     /// What is remembered, in order: page pointers, no copy.
     pub(super) fn freeze(&self) -> Pages<Remembered> {
         let Self { at: _, order } = self;

@@ -6,8 +6,8 @@ mod aside;
 mod bindings;
 mod dedup;
 mod export;
+mod found;
 mod group;
-#[cfg(test)]
 mod hash;
 mod pages;
 mod queue;
@@ -54,6 +54,9 @@ pub(crate) struct State {
     pub(crate) bindings: Bindings,
     /// Publishes that are remembered.
     pub(crate) dedups: Dedups,
+    /// A part of the log was lost in a repair: what follows may speak of queues and topics that nobody knows. Only a
+    /// reader of the log asks.
+    holes: bool,
 }
 
 impl State {
@@ -144,11 +147,13 @@ pub(crate) enum Placed {
 
 impl Expected for State {
     fn queue(&self, id: QueueId) -> Option<(u64, Name)> {
-        State::queue(self, id).map(|q| (q.next_logged, q.spec.name.clone()))
+        let known = State::queue(self, id).map(|q| (q.next_logged, q.spec.name.clone()));
+        known.or_else(|| self.holes.then(|| (0, found::queue_name(id))))
     }
 
     fn topic(&self, id: TopicId) -> Option<(u64, Name)> {
-        State::topic(self, id).map(|t| (t.entries.next(), t.spec.name.clone()))
+        let known = State::topic(self, id).map(|t| (t.entries.next(), t.spec.name.clone()));
+        known.or_else(|| self.holes.then(|| (0, found::topic_name(id))))
     }
 }
 

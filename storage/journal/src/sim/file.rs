@@ -40,6 +40,8 @@ impl FileHandle for SimFile {
         change.apply(&mut node.data);
         node.allocated = node.allocated.max(offset as usize + len);
         node.unsynced.push(change);
+        drop(world);
+        self.files.changed();
         if alive { Ok(len) } else { Err(eio()) }
     }
 
@@ -63,6 +65,8 @@ impl FileHandle for SimFile {
         change.apply(&mut node.data);
         node.allocated = node.allocated.min(len as usize);
         node.unsynced.push(change);
+        drop(world);
+        self.files.changed();
         Ok(())
     }
 
@@ -75,6 +79,8 @@ impl FileHandle for SimFile {
         for change in std::mem::take(&mut node.unsynced) {
             change.apply(&mut node.durable);
         }
+        drop(world);
+        self.files.changed();
         Ok(())
     }
 }

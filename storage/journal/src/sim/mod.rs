@@ -21,7 +21,11 @@ use crate::segments::lock;
 pub struct SimFiles {
     world: Arc<Mutex<World>>,
     boot: u64,
+    observer: Option<Observer>,
 }
+
+/// Called after each change of a file or a directory, on the thread that made it.
+pub type Observer = Arc<dyn Fn() + Send + Sync>;
 
 impl SimFiles {
     /// An empty file system.
@@ -35,11 +39,24 @@ impl SimFiles {
         change(&mut lock(&self.world).faults);
     }
 
+    /// A handle whose changes are watched: a crash at that moment is that of a copy.
+    #[must_use]
+    pub fn observed(&self, observer: Observer) -> Self {
+        Self { observer: Some(observer), ..self.clone() }
+    }
+
+    fn changed(&self) {
+        if let Some(observer) = &self.observer {
+            observer();
+        }
+    }
+
     /// An independent copy of the present state.
     #[must_use]
     pub fn copy(&self) -> Self {
         let world = lock(&self.world).clone();
-        Self { boot: world.boot, world: Arc::new(Mutex::new(world)) }
+        // the locks are those of the process that crashes
+        Self { boot: world.boot, world: Arc::new(Mutex::new(world)), observer: None }
     }
 
     /// Crashes and returns the file system as the next process finds it, without faults.
@@ -52,7 +69,7 @@ impl SimFiles {
         if let Crash::Power(seed) = crash {
             world.lose_unsynced(seed);
         }
-        Self { world: Arc::clone(&self.world), boot: world.boot }
+        Self { world: Arc::clone(&self.world), boot: world.boot, observer: None }
     }
 
     /// Current bytes of a file.
@@ -100,6 +117,8 @@ impl Files for SimFiles {
         let node = world.nodes.len();
         world.nodes.push(Node::default());
         world.names.insert(path.to_owned(), node);
+        drop(world);
+        self.changed();
         Ok(Arc::new(SimFile { files: self.clone(), node, log: is_log(path) }))
     }
 
@@ -122,11 +141,15 @@ impl Files for SimFiles {
         }
         let node = world.names.remove(from).ok_or_else(missing)?;
         world.names.insert(to.to_owned(), node);
+        drop(world);
+        self.changed();
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.changing()?.names.remove(path).map(drop).ok_or_else(missing)
+        let removed = self.changing()?.names.remove(path).map(drop).ok_or_else(missing);
+        self.changed();
+        removed
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
@@ -138,6 +161,8 @@ impl Files for SimFiles {
         durable_names.retain(|path, _| path.parent() != Some(dir));
         let inside = names.iter().filter(|(path, _)| path.parent() == Some(dir));
         durable_names.extend(inside.map(|(path, node)| (path.clone(), *node)));
+        drop(world);
+        self.changed();
         Ok(())
     }
 

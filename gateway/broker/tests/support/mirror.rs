@@ -1,0 +1,260 @@
+//! A journal over simulated files, and beside it the plain list of what was appended; crashes of copies in between.
+
+#![allow(dead_code, unreachable_pub, missing_docs)]
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use framegate_broker::fingerprint;
+use framegate_storage::{
+    Block, BodyRef, Caps, Claim, Extent, Lsn, Pos, Report, ReportFn, ShardId, ShardStore, Snapshot,
+    StoreError, StoredBlock, Usage,
+};
+use framegate_storage_journal::sim::{Crash, SimFiles};
+use framegate_storage_journal::{Journal, Options};
+
+/// Small segments, so that many begin and go.
+pub fn options() -> Options {
+    let mut options = Options::new(PathBuf::from("/sim"));
+    options.segment_bytes = 32 << 10;
+    options.first_segment_bytes = 16 << 10;
+    options.block_bytes_max = 1 << 20;
+    options.idle_mark = None;
+    options
+}
+
+type Blocks = Arc<Mutex<Vec<StoredBlock>>>;
+
+/// What was appended, and how far it was promised.
+#[derive(Default)]
+pub struct Known {
+    blocks: Blocks,
+    /// Last records of blocks that asked for a sync.
+    synced: Mutex<Vec<u64>>,
+    /// Reported so far.
+    durable: AtomicU64,
+}
+
+impl Known {
+    /// The last record that a crash must leave: after a kill all that was reported, after a power cut what asked for a sync.
+    fn promised(&self, power: bool) -> u64 {
+        let durable = self.durable.load(Ordering::Acquire);
+        let synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = synced.iter().rev().find(|last| **last <= durable).copied();
+        if power { newest.unwrap_or(0) } else { durable }
+    }
+
+    /// What a fold of the records below `next` gives.
+    fn reference(&self, next: Lsn) -> u64 {
+        let blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let below = blocks.iter().take_while(|block| block.first < next).cloned().collect();
+        drop(blocks);
+        fingerprint(&List(below)).expect("folded")
+    }
+}
+
+/// Crashes copies of the files after changes.
+pub struct Watch {
+    files: SimFiles,
+    stride: u64,
+    changes: AtomicU64,
+    crashes: AtomicU64,
+    known: OnceLock<Arc<Known>>,
+}
+
+impl Watch {
+    pub fn new(files: SimFiles, stride: u64) -> Self {
+        Self { files, stride, changes: AtomicU64::new(0), crashes: AtomicU64::new(0), known: OnceLock::new() }
+    }
+
+    /// Changes so far, and crashes.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.changes.load(Ordering::Relaxed), self.crashes.load(Ordering::Relaxed))
+    }
+
+    /// After a change.
+    pub fn look(&self) {
+        let change = self.changes.fetch_add(1, Ordering::Relaxed);
+        let Some(known) = self.known.get().filter(|_| change.is_multiple_of(self.stride)) else { return };
+        let power = !(change / self.stride).is_multiple_of(4);
+        let promised = known.promised(power);
+        let image = self.files.copy();
+        let crash = if power { Crash::Power(change) } else { Crash::Process };
+        let crashed = image.crash(crash);
+        let journal = Journal::open_with(Arc::new(crashed), options()).expect("opens after a crash");
+        let claim = journal.claim(ShardId(0), Box::new(|_| {})).expect("recovers after a crash");
+        assert!(claim.next.0 > promised, "{promised} was promised, the log ends before {}", claim.next);
+        let found = fingerprint(&journal).expect("folded after a crash");
+        assert_eq!(found, known.reference(claim.next), "change {change}, {crash:?}, next {}", claim.next);
+        self.crashes.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// See the module.
+pub struct Mirror {
+    journal: Journal,
+    known: Arc<Known>,
+}
+
+impl Mirror {
+    pub fn new(journal: Journal, watch: Arc<Watch>) -> Self {
+        let known = Arc::new(Known::default());
+        let _ = watch.known.set(Arc::clone(&known));
+        Self { journal, known }
+    }
+
+    /// Records appended.
+    pub fn records(&self) -> u64 {
+        let blocks = self.known.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        blocks.last().map_or(0, |block| block.first.0 + u64::from(block.count) - 1)
+    }
+
+    /// The newest block.
+    pub fn last_block(&self) -> Pos {
+        let blocks = self.known.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        blocks.last().expect("there are blocks").pos
+    }
+
+    /// What a fold of the records below `next` gives.
+    pub fn reference(&self, next: Lsn) -> u64 {
+        self.known.reference(next)
+    }
+}
+
+impl ShardStore for Mirror {
+    fn name(&self) -> &'static str {
+        "mirror"
+    }
+    fn caps(&self) -> Caps {
+        self.journal.caps()
+    }
+    fn claim(&self, shard: ShardId, mut report: ReportFn) -> Result<Claim, StoreError> {
+        let known = Arc::clone(&self.known);
+        let watched = move |said: Report| {
+            if let Report::Durable { upto } = &said {
+                known.durable.store(upto.0, Ordering::Release);
+            }
+            report(said);
+        };
+        self.journal.claim(shard, Box::new(watched))
+    }
+    fn append(&self, claim: &Claim, block: Block) -> Result<Pos, StoreError> {
+        // held until it is listed: whoever sees it in a file finds it in the list
+        let mut blocks = self.known.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stored = StoredBlock {
+            pos: Pos(0),
+            epoch: claim.epoch,
+            first: block.first,
+            count: block.count,
+            time_ms: block.time_ms,
+            flags: block.flags,
+            records: Bytes::from(block.records.concat()),
+        };
+        let (sync, last) = (block.sync, block.last());
+        stored.pos = self.journal.append(claim, block)?;
+        if sync {
+            self.known.synced.lock().unwrap_or_else(PoisonError::into_inner).push(last.0);
+        }
+        let pos = stored.pos;
+        blocks.push(stored);
+        Ok(pos)
+    }
+    fn read(&self, shard: ShardId, from: Pos, bytes_max: usize) -> Result<Vec<StoredBlock>, StoreError> {
+        self.journal.read(shard, from, bytes_max)
+    }
+    fn next_pos(&self, shard: ShardId, pos: Pos) -> Result<Pos, StoreError> {
+        self.journal.next_pos(shard, pos)
+    }
+    fn fetch(&self, shard: ShardId, at: &[BodyRef]) -> Vec<Result<Bytes, StoreError>> {
+        self.journal.fetch(shard, at)
+    }
+    fn release(&self, claim: &Claim, dead: &[Pos]) -> Result<(), StoreError> {
+        self.journal.release(claim, dead)
+    }
+    fn extents(&self, shard: ShardId) -> Vec<Extent> {
+        self.journal.extents(shard)
+    }
+    fn release_extent(&self, claim: &Claim, extent: &Extent) -> Result<(), StoreError> {
+        self.journal.release_extent(claim, extent)
+    }
+    fn trim(&self, claim: &Claim, before: Pos) -> Result<(), StoreError> {
+        self.journal.trim(claim, before)
+    }
+    fn put_snapshot(
+        &self,
+        claim: &Claim,
+        upto: Lsn,
+        replay_from: Pos,
+        parts: &mut dyn Iterator<Item = Bytes>,
+    ) -> Result<(), StoreError> {
+        self.journal.put_snapshot(claim, upto, replay_from, parts)
+    }
+    fn snapshot(&self, shard: ShardId) -> Result<Option<Snapshot>, StoreError> {
+        self.journal.snapshot(shard)
+    }
+    fn usage(&self, shard: ShardId) -> Usage {
+        self.journal.usage(shard)
+    }
+    fn shutdown(&self) -> Result<(), StoreError> {
+        self.journal.shutdown()
+    }
+}
+
+/// Blocks without files and without snapshots, to be folded.
+struct List(Vec<StoredBlock>);
+
+impl List {
+    fn refused<T>() -> Result<T, StoreError> {
+        Err(StoreError::Io { action: "change", path: "list".into(), detail: "it is only read".to_owned() })
+    }
+}
+
+impl ShardStore for List {
+    fn name(&self) -> &'static str {
+        "list"
+    }
+    fn caps(&self) -> Caps {
+        Caps { block_bytes_max: 0, pipelining: 1, shared: false, durable: false }
+    }
+    fn claim(&self, _shard: ShardId, _report: ReportFn) -> Result<Claim, StoreError> {
+        Self::refused()
+    }
+    fn append(&self, _claim: &Claim, _block: Block) -> Result<Pos, StoreError> {
+        Self::refused()
+    }
+    fn read(&self, _shard: ShardId, from: Pos, _bytes_max: usize) -> Result<Vec<StoredBlock>, StoreError> {
+        Ok(self.0.iter().filter(|block| block.pos >= from).cloned().collect())
+    }
+    fn next_pos(&self, _shard: ShardId, pos: Pos) -> Result<Pos, StoreError> {
+        Ok(Pos(pos.0 + 1))
+    }
+    fn fetch(&self, _shard: ShardId, at: &[BodyRef]) -> Vec<Result<Bytes, StoreError>> {
+        at.iter().map(|_| Self::refused()).collect()
+    }
+    fn release(&self, _claim: &Claim, _dead: &[Pos]) -> Result<(), StoreError> {
+        Self::refused()
+    }
+    fn trim(&self, _claim: &Claim, _before: Pos) -> Result<(), StoreError> {
+        Self::refused()
+    }
+    fn put_snapshot(
+        &self,
+        _claim: &Claim,
+        _upto: Lsn,
+        _replay_from: Pos,
+        _parts: &mut dyn Iterator<Item = Bytes>,
+    ) -> Result<(), StoreError> {
+        Self::refused()
+    }
+    fn snapshot(&self, _shard: ShardId) -> Result<Option<Snapshot>, StoreError> {
+        Ok(None)
+    }
+    fn usage(&self, _shard: ShardId) -> Usage {
+        Usage::default()
+    }
+    fn shutdown(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
