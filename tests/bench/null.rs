@@ -24,6 +24,15 @@ enum Kind {
     WebSocket,
 }
 
+impl Kind {
+    fn answer(self) -> &'static [u8] {
+        match self {
+            Self::Sse => b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n:\n",
+            Self::WebSocket => b"HTTP/1.1 101 S\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        }
+    }
+}
+
 type Senders = Arc<Vec<mpsc::Sender<Order>>>;
 
 /// Serves until it is killed. Prints its port first.
@@ -59,17 +68,12 @@ async fn request(mut socket: TcpStream, senders: &Senders, joined: &Mutex<usize>
         let head = String::from_utf8_lossy(&buffer[..end]).to_lowercase();
         if head.starts_with("get") {
             let websocket = head.contains("upgrade: websocket");
-            let (kind, answer) = if websocket {
-                (Kind::WebSocket, "HTTP/1.1 101 S\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-            } else {
-                (Kind::Sse, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n:\n")
-            };
+            let kind = if websocket { Kind::WebSocket } else { Kind::Sse };
             let turn = {
                 let mut joined = joined.lock().unwrap_or_else(PoisonError::into_inner);
                 *joined += 1;
                 *joined
             };
-            socket.write_all(answer.as_bytes()).await?;
             let _ = senders[turn % WRITERS].send(Order::Join(socket, kind)).await;
             return Ok(());
         }
@@ -94,7 +98,9 @@ async fn write(mut orders: mpsc::Receiver<Order>) -> io::Result<()> {
     let mut subscribers: Vec<(TcpStream, Kind)> = Vec::new();
     while let Some(order) = orders.recv().await {
         let body = match order {
-            Order::Join(socket, kind) => {
+            Order::Join(mut socket, kind) => {
+                // Answered here, not before: who has the answer misses nothing.
+                socket.write_all(kind.answer()).await?;
                 subscribers.push((socket, kind));
                 continue;
             }
