@@ -4,6 +4,7 @@ mod answers;
 mod browse;
 mod dead_letters;
 mod delayed;
+mod due;
 mod events;
 mod exchanges;
 mod feeds;
