@@ -16,6 +16,12 @@ pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const LOGIN_REFUSAL_DELAY: Duration = Duration::from_secs(1);
 /// How long the answer to our close is waited for.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A delivery that is not acked for so long closes its channel, by default.
+pub(crate) const ACK_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// Longest time to ack that can be set, in ms: one week.
+pub(crate) const ACK_TIMEOUT_MS_MAX: u64 = 7 * 24 * 3600 * 1000;
+/// How often deliveries are looked at for it.
+pub(crate) const ACK_LOOK: Duration = Duration::from_secs(60);
 /// Longest user name or password in bytes.
 pub(crate) const CREDENTIAL_BYTES_MAX: usize = 4096;
 /// Answers that one channel waits for; beyond it the connection is not read.

@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::codec::FRAME_MIN_BYTES;
-use crate::limits::{CHANNELS_MAX, FRAME_BYTES_MAX, HEARTBEAT_S, LOGIN_REFUSAL_DELAY};
+use crate::limits::{
+    ACK_TIMEOUT, ACK_TIMEOUT_MS_MAX, CHANNELS_MAX, FRAME_BYTES_MAX, HEARTBEAT_S, LOGIN_REFUSAL_DELAY,
+};
 
 /// What the operator can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub(crate) struct Settings {
     pub(crate) heartbeat_s: u16,
     /// How long a refused login waits for its answer.
     pub(crate) login_refusal_delay: Duration,
+    /// A delivery that is not acked for so long closes its channel; zero: never.
+    pub(crate) ack_timeout: Duration,
 }
 
 impl Default for Settings {
@@ -27,6 +31,7 @@ impl Default for Settings {
             frame_max: FRAME_BYTES_MAX,
             heartbeat_s: HEARTBEAT_S,
             login_refusal_delay: LOGIN_REFUSAL_DELAY,
+            ack_timeout: ACK_TIMEOUT,
         }
     }
 }
@@ -57,9 +62,13 @@ impl Settings {
                 "login_refusal_delay_ms" => {
                     settings.login_refusal_delay = Duration::from_millis(number(0, 10_000)?);
                 }
+                "ack_timeout_ms" => {
+                    settings.ack_timeout = Duration::from_millis(number(0, ACK_TIMEOUT_MS_MAX)?);
+                }
                 _ => {
                     return Err(format!(
-                        "{key}: unknown key; amqp has channel_max, frame_bytes_max, heartbeat_s and login_refusal_delay_ms"
+                        "{key}: unknown key; amqp has channel_max, frame_bytes_max, heartbeat_s, \
+                         login_refusal_delay_ms and ack_timeout_ms"
                     ));
                 }
             }

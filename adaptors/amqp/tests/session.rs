@@ -235,6 +235,27 @@ fn heartbeats_are_sent_when_nothing_else_is_and_a_silent_peer_is_left() {
 }
 
 #[test]
+fn a_delivery_that_is_never_acked_closes_its_channel() {
+    use std::time::Duration;
+    let mut script = opened();
+    script.feed(&consume("t"));
+    script.effect(delivery(1, 1));
+    script.take_output();
+    for minute in 0..30 {
+        script.tick(Duration::from_secs(60 * minute));
+        assert_eq!(methods(&script.take_output()), [], "{minute}");
+    }
+    script.tick(Duration::from_secs(60 * 30));
+    let output = script.take_output();
+    assert_eq!(methods(&output), [(1, 20, 40)]);
+    let text = String::from_utf8_lossy(&output).into_owned();
+    assert!(
+        text.contains("acknowledgement on channel 1 timed out. Timeout value used: 1800000 ms"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_server_that_stops_says_so_and_waits_for_the_answer() {
     let mut script = opened();
     script.drain();

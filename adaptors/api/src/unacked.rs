@@ -121,6 +121,12 @@ impl Unacked {
         self.last
     }
 
+    /// The oldest tag that is unsettled.
+    #[must_use]
+    pub fn oldest(&self) -> Option<u64> {
+        self.ring.front().map(|entry| entry.tag)
+    }
+
     /// How many are unsettled.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -291,6 +297,7 @@ mod tests {
         let mut table = table(3);
         assert_eq!(table.take(2), Ok((B, Seq(102))));
         assert_eq!(table.take(2), Err(UnackedError::Settled(2)));
+        assert_eq!(table.oldest(), Some(1));
         assert_eq!(table.take(4), Err(UnackedError::NeverGiven(4)));
         assert_eq!(table.take(0), Err(UnackedError::NeverGiven(0)));
         assert_eq!(table.len(), 2);

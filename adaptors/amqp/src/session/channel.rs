@@ -2,6 +2,7 @@
 //! files of their own.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use framegate_adaptor_api::{Outbound, Unacked};
 use framegate_broker::{BrokerError, ConsumerId, Name, PoolId, Reply, Request, RequestId};
@@ -66,6 +67,8 @@ pub(super) struct Channel {
     pub(super) content: Option<Content>,
     pub(super) pending: VecDeque<Pending>,
     pub(super) unacked: Unacked,
+    /// The oldest delivery that is not settled, and when that was first seen.
+    oldest: Option<(u64, Duration)>,
     pub(super) consumers: Vec<ConsumerId>,
     /// Of consumers that start from now on; 0: unlimited.
     pub(super) prefetch: u16,
@@ -90,6 +93,7 @@ impl Channel {
             content: None,
             pending: VecDeque::new(),
             unacked: Unacked::new(),
+            oldest: None,
             consumers: Vec::new(),
             prefetch: 0,
             pool: None,
@@ -220,6 +224,34 @@ impl Channel {
                 self.say(Local::CloseOk, out);
             }
             Phase::Leaving | Phase::Gone => {}
+        }
+    }
+
+    /// Closes the channel when its oldest delivery has not been settled for too long.
+    pub(super) fn check_acks(
+        &mut self,
+        link: &mut Link,
+        now: Duration,
+        timeout: Duration,
+        out: &mut Outbound,
+    ) {
+        let Some(tag) = self.unacked.oldest() else {
+            self.oldest = None;
+            return;
+        };
+        match self.oldest {
+            Some((seen, since)) if seen == tag => {
+                if now.saturating_sub(since) >= timeout {
+                    let text = format!(
+                        "delivery acknowledgement on channel {} timed out. Timeout value used: {} ms. This timeout value \
+                         can be configured, see consumers doc guide to learn more",
+                        self.number,
+                        timeout.as_millis()
+                    );
+                    self.fail(link, Failure::precondition(MethodId::NONE, text), out);
+                }
+            }
+            _ => self.oldest = Some((tag, now)),
         }
     }
 

@@ -2,6 +2,7 @@
 //! answers no method of the connection.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use framegate_adaptor_api::{Egress, Outbound, Subscribed};
 use framegate_broker::{ConsumerId, Effect, FeedItem, Origin, RequestId};
@@ -253,6 +254,13 @@ impl Conversation {
         }
         channel.fail(&mut self.link, failure, out);
         Ok(())
+    }
+
+    /// Looks for deliveries that were not settled in time.
+    pub(super) fn check_acks(&mut self, now: Duration, timeout: Duration, out: &mut Outbound) {
+        for channel in self.channels.values_mut() {
+            channel.check_acks(&mut self.link, now, timeout, out);
+        }
     }
 
     /// The connection ends: nothing is said on any channel any more, and what they hold goes back.

@@ -38,7 +38,7 @@ use crate::codec::{
     CutFrame, FrameType, HEARTBEAT, Method, MethodId, PROTOCOL_HEADER, Short, next_frame, put_method,
 };
 use crate::failure::{Code, Failure};
-use crate::limits::{CLOSE_TIMEOUT, FRAME_BYTES_MAX_AT_FIRST, HANDSHAKE_TIMEOUT};
+use crate::limits::{ACK_LOOK, CLOSE_TIMEOUT, FRAME_BYTES_MAX_AT_FIRST, HANDSHAKE_TIMEOUT};
 use crate::settings::Settings;
 
 /// How long a connection without heartbeats waits for its next tick.
@@ -98,6 +98,7 @@ pub(crate) struct AmqpSession {
     blocked: bool,
     blocked_is_told: bool,
     now: Duration,
+    next_ack_look: Duration,
 }
 
 impl AmqpSession {
@@ -114,6 +115,7 @@ impl AmqpSession {
             blocked: false,
             blocked_is_told: false,
             now: Duration::ZERO,
+            next_ack_look: Duration::ZERO,
         }
     }
 
@@ -456,7 +458,13 @@ impl Session for AmqpSession {
                     if beat == Beat::Send {
                         out.put(&HEARTBEAT);
                     }
-                    self.heartbeat.wait(now).unwrap_or(TICK_MAX)
+                    let timeout = self.settings.ack_timeout;
+                    if !timeout.is_zero() && now >= self.next_ack_look {
+                        self.next_ack_look = now + ACK_LOOK;
+                        self.conversation.check_acks(now, timeout, out);
+                        self.conversation.link.flush(out);
+                    }
+                    self.heartbeat.wait(now).unwrap_or(TICK_MAX).min(ACK_LOOK)
                 }
             },
             State::Closed => TICK_MAX,

@@ -32,6 +32,13 @@ impl Core {
         let durable_to = self.durable_to;
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if gate <= durable_to && connection.gated.is_empty() {
+            // what one pass has made safe is one watermark
+            if let (Effect::Confirmed { upto }, Some(Effect::Confirmed { upto: last })) =
+                (&effect, connection.out.last_mut())
+            {
+                *last = *upto;
+                return;
+            }
             return self.push_effect(id, effect);
         }
         // one watermark stands for those before it; a block becomes durable as a whole

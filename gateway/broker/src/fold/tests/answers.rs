@@ -43,6 +43,36 @@ fn one_confirm_stands_for_all_of_a_block() {
 }
 
 #[test]
+fn one_confirm_stands_for_the_transient_ones_of_a_pass() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    plain(&mut rig, &mut peer, &["q"]);
+    let transient =
+        || Request::Publish(Publish { answer: Answer::Watermark, persistent: false, ..message("q", "a") });
+    let ids = rig.send(&mut peer, (0..50).map(|_| transient()).collect());
+    rig.settle();
+    let effects = peer.effects();
+    assert!(matches!(effects[..], [Effect::Confirmed { upto }] if upto == ids[49]), "{effects:?}");
+}
+
+#[test]
+fn a_running_consumer_that_joins_a_pool_counts_with_what_it_holds() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    plain(&mut rig, &mut peer, &["q"]);
+    rig.send(&mut peer, vec![Request::Consume(consumer(1, "q", None))]);
+    rig.put(&mut peer, message("q", "a"));
+    assert_eq!(peer.texts(), ["a"]);
+    let pool = crate::ids::PoolId(3);
+    let join = Request::Credit(crate::request::Credit::Join(crate::ids::ConsumerId(1), pool));
+    rig.send(&mut peer, vec![join, Request::Credit(crate::request::Credit::Pool(pool, Some(2)))]);
+    for body in ["b", "c", "d"] {
+        rig.put(&mut peer, message("q", body));
+    }
+    assert_eq!(peer.texts(), ["b"], "one is held already, two is the limit");
+}
+
+#[test]
 fn two_pulls_of_one_holder_each_get_their_message_in_their_way() {
     let mut rig = Rig::new();
     let mut peer = rig.connect();
