@@ -5,8 +5,8 @@ use framegate_adaptor_api::testing::{SessionScript, session_context};
 use framegate_adaptor_api::{Serve, protocols};
 use framegate_amqp as _;
 use framegate_broker::{
-    BrokerError, Define, Delivery, Effect, Envelope, Keys, Name, Origin, Position, QueueInfo, Reply, Request,
-    RequestId, Seq,
+    BrokerError, Define, Delivery, Effect, Envelope, Happening, Keys, Name, Origin, Outcome, Position,
+    QueueInfo, Reply, Request, RequestId, Seq, Word,
 };
 use framegate_frame::{Frame, FrameKind, Limits};
 
@@ -65,7 +65,9 @@ fn answer(id: RequestId, request: &Request) -> Vec<Effect> {
         Request::Publish(publish) if publish.answer == framegate_broker::Answer::Watermark => {
             return vec![Effect::Confirmed { upto: id }];
         }
-        Request::Publish(_) | Request::Settle(_) => return Vec::new(),
+        Request::Publish(_) | Request::Settle(_) | Request::SettleAs(..) | Request::Report(_) => {
+            return Vec::new();
+        }
         Request::Define(Define::Queue(spec)) => queue(&spec.name),
         Request::Define(Define::QueuePassive(name)) if name == "nosuch" => {
             let vhost = Name::from_static("/");
@@ -192,6 +194,40 @@ fn acks_of_one_read_are_one_request_and_confirms_one_ack() {
     assert_eq!(requests.len(), 1, "{requests:?}");
     script.feed(&ack(3));
     assert_eq!(methods(&script.take_output()), [(1, 20, 40)], "settled already");
+}
+
+#[test]
+fn channels_and_the_words_of_settlements_are_reported() {
+    let mut script = opened();
+    let opening = script.take_requests().into_iter().map(|(_, request)| request);
+    let reported = |request| if let Request::Report(what) = request { Some(what) } else { None };
+    assert_eq!(opening.filter_map(reported).collect::<Vec<_>>(), [Happening::ChannelOpened(1)]);
+    script.feed(&consume("t"));
+    for seq in 1..=3 {
+        script.effect(delivery(1, seq));
+    }
+    script.take_requests();
+    let tag = |number: u8| [0, 0, 0, 0, 0, 0, 0, number];
+    let nack = method(1, 60, 120, &[&tag(1)[..], &[0]].concat());
+    let reject = method(1, 60, 90, &[&tag(2)[..], &[0]].concat());
+    let requeue = method(1, 60, 90, &[&tag(3)[..], &[1]].concat());
+    let close = method(1, 20, 40, b"\0\xc8\0\0\0\0\0");
+    script.feed(&[nack, reject, requeue, close].concat());
+    let requests: Vec<Request> = script.take_requests().into_iter().map(|(_, request)| request).collect();
+    let said = |request: &Request| match request {
+        Request::SettleAs(settle, said) => Some((said.word, settle.outcome, said.channel)),
+        _ => None,
+    };
+    let back = Outcome::Requeue { delay_ms: 0 };
+    assert_eq!(
+        requests.iter().filter_map(said).collect::<Vec<_>>(),
+        [
+            (Word::Nack, Outcome::Reject, Some(1)),
+            (Word::Reject, Outcome::Reject, Some(1)),
+            (Word::Reject, back, Some(1))
+        ]
+    );
+    assert!(matches!(requests.last(), Some(Request::Report(Happening::ChannelClosed(1)))), "{requests:?}");
 }
 
 #[test]

@@ -419,7 +419,7 @@ impl Channel {
         out: &mut Outbound,
     ) {
         if let (Position::Queue(seq), false) = (delivery.position, no_ack) {
-            link.settle(self.number, consumer, Outcome::Undeliverable, [seq], out);
+            link.settle(self.number, consumer, (Outcome::Undeliverable, None), [seq], out);
         }
     }
 

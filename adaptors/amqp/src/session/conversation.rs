@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use framegate_adaptor_api::{Egress, Outbound, Subscribed};
-use framegate_broker::{ConsumerId, Effect, FeedItem, Origin, RequestId};
+use framegate_broker::{ConsumerId, Effect, FeedItem, Happening, Origin, RequestId};
 
 use super::channel::{Channel, Phase, open_ok};
 use super::consume::Start;
@@ -59,7 +59,7 @@ impl Conversation {
         if channel.phase != Phase::Open {
             ignored(channel, link, kind, payload, out);
             if channel.phase == Phase::Gone {
-                self.channels.remove(&number);
+                self.left(number, out);
             }
             return Ok(Taken::Yes);
         }
@@ -82,9 +82,15 @@ impl Conversation {
             Ok(Taken::Yes) => {}
         }
         if channel.phase == Phase::Gone {
-            self.channels.remove(&number);
+            self.left(number, out);
         }
         Ok(Taken::Yes)
+    }
+
+    /// A channel has closed.
+    fn left(&mut self, number: u16, out: &mut Outbound) {
+        self.channels.remove(&number);
+        self.link.report(number, Happening::ChannelClosed(number.into()), out);
     }
 
     fn unopened(
@@ -115,6 +121,7 @@ impl Conversation {
                 let channel = Channel::new(number, &self.link);
                 channel.put(&open_ok(), out);
                 self.channels.insert(number, Box::new(channel));
+                self.link.report(number, Happening::ChannelOpened(number.into()), out);
                 Ok(())
             }
             // The answer to a close that crossed the client's own.
@@ -151,7 +158,7 @@ impl Conversation {
                     let Some(channel) = self.channels.get_mut(&number) else { return Ok(()) };
                     channel.answer(&mut self.link, id, result, out)?;
                     if channel.phase == Phase::Gone {
-                        self.channels.remove(&number);
+                        self.left(number, out);
                     }
                 }
             }
@@ -333,6 +340,12 @@ fn method(
             true
         }
         Method::ChannelFlow { active: true } => {
+            let (channel_number, active) = (channel.number, true);
+            link.report(
+                channel_number,
+                Happening::ChannelFlow { channel: channel_number.into(), active },
+                out,
+            );
             channel.say(Local::Send(Method::ChannelFlowOk { active: true }), out);
             true
         }

@@ -11,7 +11,8 @@ use std::collections::{HashMap, VecDeque};
 
 use framegate_adaptor_api::Outbound;
 use framegate_broker::{
-    BrokerError, ConsumerId, HeaderTable, Lease, Name, Outcome, PoolId, Request, RequestId, Seq, Settle, feed,
+    BrokerError, ConsumerId, Happening, HeaderTable, Lease, Name, Outcome, PoolId, Request, RequestId, Said,
+    Seq, Settle, Word, feed,
 };
 use framegate_frame::Limits;
 
@@ -58,6 +59,8 @@ struct Settling {
     channel: u16,
     consumer: ConsumerId,
     outcome: Outcome,
+    /// As the client said it; None when it said nothing.
+    word: Option<Word>,
     seqs: Vec<Seq>,
 }
 
@@ -126,7 +129,7 @@ impl Link {
         &mut self,
         channel: u16,
         consumer: ConsumerId,
-        outcome: Outcome,
+        (outcome, word): (Outcome, Option<Word>),
         seqs: impl IntoIterator<Item = Seq>,
         out: &mut Outbound,
     ) {
@@ -137,23 +140,39 @@ impl Link {
             return;
         }
         let fits = |s: &&mut Settling| {
-            s.consumer == consumer && s.outcome == outcome && s.seqs.len() < SETTLED_AT_ONCE_MAX
+            let same = s.consumer == consumer && s.outcome == outcome && s.word == word;
+            same && s.seqs.len() < SETTLED_AT_ONCE_MAX
         };
         if let Some(settling) = self.settling.as_mut().filter(fits) {
             return settling.seqs.extend(seqs);
         }
         self.flush(out);
         let seqs = seqs.into_iter().collect();
-        self.settling = Some(Settling { channel, consumer, outcome, seqs });
+        self.settling = Some(Settling { channel, consumer, outcome, word, seqs });
     }
 
     /// Sends the settlements that wait.
     pub(super) fn flush(&mut self, out: &mut Outbound) {
-        if let Some(Settling { channel, consumer, outcome, seqs }) = self.settling.take() {
+        if let Some(Settling { channel, consumer, outcome, word, seqs }) = self.settling.take() {
             let id = self.next_id(channel);
-            let lease = Lease::Positions(consumer, seqs);
-            out.request(id, Request::Settle(Settle { lease, outcome, answer: false }));
+            let multiple = seqs.len() > 1;
+            let settle = Settle { lease: Lease::Positions(consumer, seqs), outcome, answer: false };
+            let request = match word {
+                Some(word) => {
+                    let said = Said { word, channel: Some(channel.into()), tag: None, multiple };
+                    Request::SettleAs(settle, said)
+                }
+                None => Request::Settle(settle),
+            };
+            out.request(id, request);
         }
+    }
+
+    /// Tells of something that happened on a channel, behind what was settled on it.
+    pub(super) fn report(&mut self, channel: u16, what: Happening, out: &mut Outbound) {
+        self.flush(out);
+        let id = self.next_id(channel);
+        out.request(id, Request::Report(what));
     }
 
     fn next_id(&mut self, channel: u16) -> RequestId {

@@ -1,7 +1,7 @@
 //! Acks, nacks, rejects, recover: delivery tags to leases.
 
 use framegate_adaptor_api::Outbound;
-use framegate_broker::Outcome;
+use framegate_broker::{Outcome, Word};
 
 use super::channel::{Channel, Mode};
 use super::link::Link;
@@ -23,13 +23,13 @@ impl Channel {
         let outcome = |requeue| if requeue { REQUEUE } else { Outcome::Reject };
         match method {
             Method::BasicAck { delivery_tag, multiple } => {
-                self.settle_tag(link, delivery_tag, multiple, Outcome::Ack, id, out)
+                self.settle_tag(link, (delivery_tag, multiple), (Outcome::Ack, Word::Ack), id, out)
             }
             Method::BasicNack { delivery_tag, multiple, requeue } => {
-                self.settle_tag(link, delivery_tag, multiple, outcome(requeue), id, out)
+                self.settle_tag(link, (delivery_tag, multiple), (outcome(requeue), Word::Nack), id, out)
             }
             Method::BasicReject { delivery_tag, requeue } => {
-                self.settle_tag(link, delivery_tag, false, outcome(requeue), id, out)
+                self.settle_tag(link, (delivery_tag, false), (outcome(requeue), Word::Reject), id, out)
             }
             Method::BasicRecover { requeue: false } | Method::BasicRecoverAsync { requeue: false } => {
                 Err(Failure::not_implemented(id, "requeue=false"))
@@ -49,16 +49,15 @@ impl Channel {
 
     fn requeue_all(&mut self, link: &mut Link, out: &mut Outbound) {
         for (consumer, seqs) in self.unacked.take_all() {
-            link.settle(self.number, consumer, REQUEUE, seqs, out);
+            link.settle(self.number, consumer, (REQUEUE, None), seqs, out);
         }
     }
 
     fn settle_tag(
         &mut self,
         link: &mut Link,
-        tag: u64,
-        multiple: bool,
-        outcome: Outcome,
+        (tag, multiple): (u64, bool),
+        (outcome, word): (Outcome, Word),
         method: MethodId,
         out: &mut Outbound,
     ) -> Result<(), Failure> {
@@ -73,13 +72,13 @@ impl Channel {
         }
         if !multiple {
             let (consumer, seq) = self.unacked.take(tag).map_err(unknown)?;
-            link.settle(self.number, consumer, outcome, [seq], out);
+            link.settle(self.number, consumer, (outcome, Some(word)), [seq], out);
             return Ok(());
         }
         let taken =
             if tag == 0 { self.unacked.take_all() } else { self.unacked.take_upto(tag).map_err(unknown)? };
         for (consumer, seqs) in taken {
-            link.settle(self.number, consumer, outcome, seqs, out);
+            link.settle(self.number, consumer, (outcome, Some(word)), seqs, out);
         }
         Ok(())
     }
