@@ -14,6 +14,8 @@ use super::wire::{Incoming, Link, ack_up_to, publish};
 
 /// Unacked messages at a consumer that acks.
 const PREFETCH: u16 = 1000;
+/// Deliveries of one ack. Fewer would let a peer confirm a message because it is acked already, without a sync.
+const ACK_EVERY: u64 = 100;
 /// Messages on the way when nothing confirms them.
 const UNCONFIRMED_MAX: u64 = 10_000;
 /// Bytes that one write sends at most.
@@ -210,7 +212,7 @@ async fn steadily(publisher: &mut Link, load: &Load, progress: &Progress) -> io:
 async fn consume(mut consumer: Link, load: Load, progress: Arc<Progress>) -> io::Result<(Link, Vec<u32>)> {
     let filling = vec![b'x'; load.body_bytes - DIGITS];
     let mut body = Vec::new();
-    let (mut next, mut newest_tag) = (0, 0);
+    let (mut next, mut acked, mut newest_tag) = (0, 0, 0);
     let mut latencies_us = Vec::with_capacity(progress.sent_ns.len());
     while next < load.count {
         let before = next;
@@ -245,9 +247,10 @@ async fn consume(mut consumer: Link, load: Load, progress: Arc<Progress>) -> io:
                 latencies_us.push(((now - sent.load(Ordering::Acquire)) / 1000) as u32);
             }
         }
-        if next > before && load.persistent {
+        if load.persistent && (next - acked >= ACK_EVERY || next == load.count) {
             // the content of the newest delivery may still be on its way: its tag is one too many then
-            consumer.write(&ack_up_to(next.min(newest_tag))).await?;
+            acked = next.min(newest_tag);
+            consumer.write(&ack_up_to(acked)).await?;
         }
         progress.consumed.store(next, Ordering::Release);
         progress.more.notify_one();

@@ -111,9 +111,10 @@ pub(crate) fn run(runtime: &Runtime, peer: Option<&str>, quick: bool) -> io::Res
         }
     }
     let repetitions = if quick { 1 } else { REPETITIONS };
+    // one for all rows: it takes long to start, and each row leaves it empty
+    let theirs = peer.map(|_| Server::rabbitmq()).transpose()?;
     for row in rows(quick) {
         let ours = Server::framegate()?;
-        let theirs = peer.map(|_| Server::rabbitmq()).transpose()?;
         let (mut our_runs, mut their_runs) = (Vec::new(), Vec::new());
         for repetition in 0..repetitions {
             let mut turns = vec![(&ours, &mut our_runs)];
@@ -133,6 +134,7 @@ pub(crate) fn run(runtime: &Runtime, peer: Option<&str>, quick: bool) -> io::Res
         }
         judge(&ours, theirs.as_ref(), row.aims);
     }
+    drop(theirs);
     idle(runtime, peer.is_some())
 }
 
