@@ -16,5 +16,6 @@ mod recovery;
 mod semantics;
 mod shutdown;
 mod sse;
+mod storage;
 mod toy;
 mod websocket;
