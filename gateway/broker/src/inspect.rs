@@ -107,7 +107,7 @@ pub fn inspect(store: &dyn ShardStore) -> Result<Inspection, StartError> {
         queues: queues.collect(),
         topics: topics.collect(),
         exchanges: state.exchanges.len(),
-        bindings: state.bindings.len(),
+        bindings: state.bindings.iter().count(),
         remembered: state.dedups.len(),
     })
 }
