@@ -57,11 +57,6 @@ impl Bindings {
         }
     }
 
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.all.len()
-    }
-
     /// All, in the order in which they were made.
     pub(crate) fn iter(&self) -> std::collections::btree_map::Values<'_, u64, (Name, BindingSpec)> {
         self.all.values()
