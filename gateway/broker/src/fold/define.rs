@@ -192,8 +192,8 @@ impl Core {
             let id = self.volatile_id()?;
             let record = Record::DefineQueue { id, vhost: vhost.clone(), spec: Box::new(spec) };
             self.apply_unlogged(id, record);
-            // ids of volatile queues come again after a start: their numbers do not
-            let first = self.claim.epoch.0.saturating_sub(1) << 32 | 1;
+            // ids of volatile queues come again: their numbers do not
+            let first = self.claim.epoch.0.saturating_sub(1) << 32 | self.volatile_round() << 24 | 1;
             if let Some(queue) = self.volatile.queue_mut(id) {
                 queue.slots.skip_to(first);
             }

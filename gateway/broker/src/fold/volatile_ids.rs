@@ -15,6 +15,8 @@ use crate::state::VOLATILE_BIT;
 #[derive(Debug)]
 pub(super) struct VolatileIds {
     next: u32,
+    /// How often all of them were given.
+    round: u64,
     /// Numbers there are.
     count: u32,
     /// Queues that are gone and of which bodies are being read.
@@ -23,7 +25,7 @@ pub(super) struct VolatileIds {
 
 impl Default for VolatileIds {
     fn default() -> Self {
-        Self { next: 0, count: VOLATILE_QUEUES_MAX, reading: BTreeSet::new() }
+        Self { next: 0, round: 0, count: VOLATILE_QUEUES_MAX, reading: BTreeSet::new() }
     }
 }
 
@@ -32,7 +34,10 @@ impl Core {
     pub(super) fn volatile_id(&mut self) -> Result<QueueId, BrokerError> {
         for _ in 0..self.volatile_ids.count {
             let id = QueueId(self.volatile_ids.next | VOLATILE_BIT);
-            self.volatile_ids.next = (self.volatile_ids.next + 1) % self.volatile_ids.count;
+            self.volatile_ids.next += 1;
+            if self.volatile_ids.next >= self.volatile_ids.count {
+                (self.volatile_ids.next, self.volatile_ids.round) = (0, self.volatile_ids.round + 1);
+            }
             let used = self.live.contains_key(&id)
                 || self.timers.refer_to(id)
                 || self.volatile_ids.reading.contains(&id);
@@ -42,6 +47,11 @@ impl Core {
         }
         let max = self.volatile_ids.count.into();
         Err(BrokerError::Limit { what: "queues that are exclusive or not durable", max })
+    }
+
+    /// How often all numbers were given, modulo 256.
+    pub(super) fn volatile_round(&self) -> u64 {
+        self.volatile_ids.round % 256
     }
 
     /// A queue is gone. `reading`: bodies of it are being read.

@@ -1,11 +1,11 @@
 //! Ids of exclusive and transient queues are given again, and nothing that was meant for the one before reaches the next.
 
-use super::rig::{Peer, Rig, consumer, info, message, name, settlement, text};
+use super::rig::{Peer, Rig, consumer, info, message, name, seq, settlement, text};
 use crate::broker::route_request;
 use crate::definition::QueueSpec;
 use crate::error::BrokerError;
 use crate::fold::AnswerTo;
-use crate::ids::{ConnectionId, RequestId, Seq};
+use crate::ids::{ConnectionId, RequestId};
 use crate::principal::Principal;
 use crate::request::{Answer, Define, Outcome, Publish, Request};
 
@@ -67,8 +67,8 @@ fn an_id_waits_until_the_timers_of_its_queue_have_passed() {
     declare(&mut rig, &mut peer, "old").expect("declared");
     rig.put(&mut peer, message("old", "a"));
     rig.call(&mut peer, Request::Consume(consumer(1, "old", None))).expect("consuming");
-    assert_eq!(peer.deliveries().len(), 1);
-    let later = settlement(1, &[Seq(1)], Outcome::Requeue { delay_ms: 1000 });
+    let held = seq(&peer.deliveries()[0]);
+    let later = settlement(1, &[held], Outcome::Requeue { delay_ms: 1000 });
     rig.call(&mut peer, Request::Settle(later)).expect("settled");
     delete(&mut rig, &mut peer, "old");
     assert!(declare(&mut rig, &mut peer, "new").is_err(), "its timer would be the new one's");
