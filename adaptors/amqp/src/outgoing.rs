@@ -68,7 +68,8 @@ fn put_own(message: Egress<'_>, extra: Extra, own: &Properties<'_>, out: &mut By
     let lost_keys = !deaths.is_empty() && message.envelope.keys.len() == 1;
     for entry in own.headers.iter().flat_map(|table| table.iter()) {
         let of_deaths = !deaths.is_empty() && deaths::is_header(entry.key);
-        if !of_deaths && !is_of_queue(entry.key, extra) && !(lost_keys && entry.key == b"CC") {
+        let is_lost = lost_keys && entry.key == b"CC";
+        if !of_deaths && !is_lost && !is_of_queue(entry.key, extra) {
             writer.copy(&entry);
         }
     }

@@ -18,10 +18,10 @@ const VECTORS: [&str; 2] = [
 fn captured() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for text in VECTORS {
-        let file: serde_json::Value = serde_json::from_str(text).unwrap();
-        for vector in file["vectors"].as_array().unwrap() {
-            let hex = vector["hex"].as_str().unwrap();
-            let octet = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+        let file: serde_json::Value = serde_json::from_str(text).expect("is there");
+        for vector in file["vectors"].as_array().expect("is there") {
+            let hex = vector["hex"].as_str().expect("is there");
+            let octet = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("is there");
             let frame: Vec<u8> = (0..hex.len()).step_by(2).map(octet).collect();
             if frame[0] == 2 {
                 all.push(frame[7 + 12..frame.len() - 1].to_vec());
@@ -32,13 +32,13 @@ fn captured() -> Vec<Vec<u8>> {
 }
 
 fn short(text: &str) -> Vec<u8> {
-    [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat()
+    [&[u8::try_from(text.len()).expect("is there")], text.as_bytes()].concat()
 }
 
 fn table(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let inner: Vec<u8> =
         entries.iter().flat_map(|(key, value)| [short(key), value.to_vec()].concat()).collect();
-    [u32::try_from(inner.len()).unwrap().to_be_bytes().as_slice(), &inner].concat()
+    [u32::try_from(inner.len()).expect("is there").to_be_bytes().as_slice(), &inner].concat()
 }
 
 /// Every property there is.
@@ -68,19 +68,19 @@ fn everything() -> Vec<u8> {
 }
 
 fn amqp() -> Arc<dyn FrameAdaptor> {
-    Arc::clone(Adaptors::collect().unwrap().get("amqp").unwrap())
+    Arc::clone(Adaptors::collect().expect("is there").get("amqp").expect("is there"))
 }
 
 fn take(head: &[u8]) -> Inbound {
     let message = WireMessage { head: Bytes::copy_from_slice(head), body: Bytes::from_static(b"body") };
-    amqp().to_frame(message).unwrap()
+    amqp().to_frame(message).expect("is there")
 }
 
 fn give(envelope: &Envelope, frame: &Frame) -> Vec<u8> {
-    let adaptors = Adaptors::collect().unwrap();
+    let adaptors = Adaptors::collect().expect("is there");
     let origin = Origin { vhost: Name::from_static("/"), name: Name::from_static("q"), id: 1, seq: 2 };
     let message = Egress { envelope, frame, origin: &origin, headers: adaptors.headers() };
-    amqp().to_wire(message).unwrap().head.to_vec()
+    amqp().to_wire(message).expect("is there").head.to_vec()
 }
 
 fn envelope(inbound: &Inbound) -> Envelope {
@@ -100,7 +100,7 @@ fn the_suite_of_all_adaptors_passes_with_captured_messages() {
     let messages =
         messages.map(|(head, body)| WireMessage { head: head.clone().into(), body: body.clone() }).collect();
     let samples = Samples { adaptor: "amqp", messages };
-    compliance::check_adaptors(&Adaptors::collect().unwrap(), &[samples]).assert();
+    compliance::check_adaptors(&Adaptors::collect().expect("is there"), &[samples]).assert();
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn attributes_and_envelope_say_what_others_can_read() {
     // lost: content-encoding, app-id, cluster-id are nobody's attribute
     assert_eq!(inbound.frame.attr_count(), 7);
     let mut headers = Vec::new();
-    let adaptors = Adaptors::collect().unwrap();
+    let adaptors = Adaptors::collect().expect("is there");
     adaptors.headers().read(&inbound.frame, &mut |name, value| {
         headers.push((name.to_owned(), value.into_owned()));
     });
@@ -177,7 +177,7 @@ fn a_message_of_another_protocol_is_properties_and_headers() {
         (names::EMCORRELATIONID, "c"),
         ("ext", "v"),
     ];
-    let frame = Frame::build(FrameKind::Event, attributes, b"{}", &Limits::GATEWAY).unwrap();
+    let frame = Frame::build(FrameKind::Event, attributes, b"{}", &Limits::GATEWAY).expect("is there");
     let head = give(&Envelope { persistent: true, ..Envelope::default() }, &frame);
     let source = b"S\x00\x00\x00\x02/s";
     let headers = table(&[("cloudEvents:source", source), ("ext", b"S\x00\x00\x00\x01v")]);
@@ -214,8 +214,9 @@ fn deaths_are_headers_in_rabbitmqs_order() {
     ];
     let envelope = Envelope { deaths, ..envelope(&inbound) };
     let head = give(&envelope, &inbound.frame);
-    let string =
-        |text: &str| [&b"S"[..], &u32::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat();
+    let string = |text: &str| {
+        [&b"S"[..], &u32::try_from(text.len()).expect("is there").to_be_bytes(), text.as_bytes()].concat()
+    };
     let entry = |reason: &str, queue: &str, time: u8, expiration: Option<&str>| {
         let keys = [&b"A\x00\x00\x00\x08"[..], &string("key")].concat();
         let mut entries: Vec<(&str, Vec<u8>)> = vec![
@@ -231,7 +232,7 @@ fn deaths_are_headers_in_rabbitmqs_order() {
         [&b"F"[..], &table(&borrowed)].concat()
     };
     let list = [entry("rejected", "second", 2, None), entry("expired", "first", 1, Some("1000"))].concat();
-    let x_death = [&b"A"[..], &u32::try_from(list.len()).unwrap().to_be_bytes(), &list].concat();
+    let x_death = [&b"A"[..], &u32::try_from(list.len()).expect("is there").to_be_bytes(), &list].concat();
     let headers = table(&[
         ("x-death", &x_death),
         ("x-first-death-reason", &string("expired")),

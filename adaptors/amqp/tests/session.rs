@@ -14,19 +14,19 @@ const VECTORS: &str = include_str!("../../../tests/vectors/amqp/pika-rabbitmq.js
 
 /// What the client of each captured connection sent, frame by frame.
 fn captured() -> Vec<Vec<Vec<u8>>> {
-    let file: serde_json::Value = serde_json::from_str(VECTORS).unwrap();
+    let file: serde_json::Value = serde_json::from_str(VECTORS).expect("is there");
     let mut connections: Vec<Vec<Vec<u8>>> = Vec::new();
-    for vector in file["vectors"].as_array().unwrap() {
+    for vector in file["vectors"].as_array().expect("is there") {
         if vector["direction"] != "client-to-server" {
             continue;
         }
-        let hex = vector["hex"].as_str().unwrap();
-        let octet = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+        let hex = vector["hex"].as_str().expect("is there");
+        let octet = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("is there");
         let frame: Vec<u8> = (0..hex.len()).step_by(2).map(octet).collect();
         if frame.starts_with(b"AMQP") {
             connections.push(Vec::new());
         }
-        connections.last_mut().unwrap().push(frame);
+        connections.last_mut().expect("is there").push(frame);
     }
     connections
 }
@@ -37,12 +37,12 @@ fn method(channel: u16, class: u16, number: u16, arguments: &[u8]) -> Vec<u8> {
 }
 
 fn frame(kind: u8, channel: u16, payload: &[u8]) -> Vec<u8> {
-    let size = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let size = u32::try_from(payload.len()).expect("is there").to_be_bytes();
     [&[kind][..], &channel.to_be_bytes(), &size, payload, &[0xCE]].concat()
 }
 
 fn name(text: &str) -> Name {
-    Name::new(text).unwrap()
+    Name::new(text).expect("is there")
 }
 
 /// Answers as a broker would whose queues are all there and empty.
@@ -82,10 +82,10 @@ fn answer(id: RequestId, request: &Request) -> Vec<Effect> {
 }
 
 fn script() -> SessionScript {
-    let protocols = protocols().unwrap();
-    let mount = &protocols.iter().find(|p| p.name == "amqp").unwrap().mounts[0];
+    let protocols = protocols().expect("is there");
+    let mount = &protocols.iter().find(|p| p.name == "amqp").expect("is there").mounts[0];
     let Serve::Stream(open) = mount.serve else { panic!("a stream") };
-    let context = session_context("amqp", serde_json::Value::Null).unwrap();
+    let context = session_context("amqp", serde_json::Value::Null).expect("is there");
     let mut script = SessionScript::new(open(&context)).answering(answer);
     script.open();
     script
@@ -120,7 +120,7 @@ fn methods(output: &[u8]) -> Vec<(u16, u16, u16)> {
 }
 
 fn delivery(consumer: u32, seq: u64) -> Effect {
-    let frame = Frame::build(FrameKind::Event, [], b"hello", &Limits::GATEWAY).unwrap();
+    let frame = Frame::build(FrameKind::Event, [], b"hello", &Limits::GATEWAY).expect("is there");
     let envelope = Envelope { keys: Keys::from_iter([name("q")]), ..Envelope::default() };
     Effect::Delivery(Delivery {
         consumer: framegate_broker::ConsumerId(consumer),
@@ -135,7 +135,7 @@ fn delivery(consumer: u32, seq: u64) -> Effect {
 }
 
 fn consume(tag: &str) -> Vec<u8> {
-    let tag = [&[u8::try_from(tag.len()).unwrap()], tag.as_bytes()].concat();
+    let tag = [&[u8::try_from(tag.len()).expect("is there")], tag.as_bytes()].concat();
     method(1, 60, 20, &[&b"\0\0\x01q"[..], &tag, &[0, 0, 0, 0, 0]].concat())
 }
 
@@ -150,7 +150,7 @@ fn what_captured_clients_send_is_answered_alike_however_it_is_split() {
         })
         .collect();
     assert!(inputs.len() >= 3);
-    let protocols: Vec<_> = protocols().unwrap().into_iter().filter(|p| p.name == "amqp").collect();
+    let protocols: Vec<_> = protocols().expect("is there").into_iter().filter(|p| p.name == "amqp").collect();
     let inputs = inputs.into_iter().map(|input: Vec<u8>| input.into_iter().take(1500).collect()).collect();
     compliance::check_sessions(&protocols, &[Transcripts { listener: "amqp", inputs }]).assert();
 }
@@ -173,7 +173,7 @@ fn an_empty_name_waits_for_the_name_that_the_broker_makes() {
     let bind = method(1, 50, 20, b"\0\0\0\x0aamq.direct\0\0\0\0\0\0");
     script.feed(&[declare, bind].concat());
     assert_eq!(methods(&script.take_output()), [(1, 50, 11), (1, 50, 21)]);
-    let bound = script.take_requests().pop().unwrap().1;
+    let bound = script.take_requests().pop().expect("is there").1;
     let Request::Define(Define::Bind(binding)) = bound else { panic!("{bound:?}") };
     assert_eq!(binding.key, "amq.gen-made", "both names empty: the key is the queue's name");
 }
@@ -236,7 +236,7 @@ fn a_body_is_split_at_the_negotiated_frame_size() {
     script.feed(&consume("t"));
     script.take_output();
     let Effect::Delivery(mut large) = delivery(1, 1) else { panic!("a delivery") };
-    large.frame = Frame::build(FrameKind::Event, [], &vec![7; 300_000], &Limits::GATEWAY).unwrap();
+    large.frame = Frame::build(FrameKind::Event, [], &vec![7; 300_000], &Limits::GATEWAY).expect("is there");
     script.effect(Effect::Delivery(large));
     let output = script.take_output();
     let mut sizes = Vec::new();
@@ -315,7 +315,7 @@ fn valid_frames_in_any_order_never_panic() {
             }
             script.feed(&input);
             if random.below(4) == 0 {
-                script.effect(delivery(u32::try_from(random.below(4)).unwrap(), step));
+                script.effect(delivery(u32::try_from(random.below(4)).expect("is there"), step));
             }
             if random.below(30) == 0 {
                 script.effect(Effect::Blocked(random.below(2) == 0));

@@ -83,7 +83,7 @@ fn a_frame_is_cut_only_when_all_of_it_is_there() {
         for end in 0..frame.len() {
             match next_frame(&frame[..end], 131_072) {
                 CutFrame::Partial { need } => {
-                    assert!(need > end && need <= frame.len(), "{name} {end} {need}")
+                    assert!(need > end && need <= frame.len(), "{name} {end} {need}");
                 }
                 other => panic!("{name}: {end} bytes give {other:?}"),
             }

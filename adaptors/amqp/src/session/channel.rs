@@ -10,6 +10,7 @@ use framegate_broker::{BrokerError, ConsumerId, Name, PoolId, Reply, Request, Re
 use super::content::Content;
 use super::link::{Link, split_id};
 use super::pending::{Local, Pending, Waiting};
+use super::stream::Wanted;
 use super::tx::Tx;
 use crate::codec::{Long, Method, MethodId, Short, put_method};
 use crate::failure::{Failure, Scope};
@@ -349,7 +350,7 @@ impl Channel {
                 }
             }
             Waiting::Declared { nowait, asked } => {
-                self.declared(link, method, nowait, &asked, result, out)?
+                self.declared(link, method, nowait, &asked, result, out)?;
             }
             Waiting::Purged { nowait } => {
                 let count = match removed(result) {
@@ -384,7 +385,7 @@ impl Channel {
                 self.stream_looked(link, method, nowait, &name, result, out)?;
             }
             Waiting::StreamFound { consumer, nowait, name } => {
-                self.stream_found(link, method, consumer, nowait, name, result, out)?;
+                self.stream_found(link, method, Wanted { consumer, nowait, name }, result, out)?;
             }
             Waiting::Refusing { what, name } => {
                 return Err(self.stream_refused(link, method, what, &name, result));

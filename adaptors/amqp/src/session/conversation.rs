@@ -364,5 +364,5 @@ fn method(
 
 /// Methods that a client sends have round numbers; answers end in 1.
 fn is_request(method: &Method<'_>) -> bool {
-    method.id().method % 10 == 0
+    method.id().method.is_multiple_of(10)
 }

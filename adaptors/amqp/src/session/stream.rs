@@ -15,6 +15,14 @@ use crate::codec::{Method, MethodId, Short, Table, Value, put_content};
 use crate::failure::{Code, Failure};
 use crate::outgoing::{Extra, put_properties};
 
+/// A consumer whose queue may be a stream.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) consumer: ConsumerId,
+    pub(super) nowait: bool,
+    pub(super) name: Name,
+}
+
 impl Channel {
     /// Asks behind an answer and before what else is to be said.
     fn ask_first(
@@ -164,12 +172,11 @@ impl Channel {
         &mut self,
         link: &mut Link,
         method: MethodId,
-        consumer: ConsumerId,
-        nowait: bool,
-        name: Name,
+        wanted: Wanted,
         result: Result<Reply, BrokerError>,
         out: &mut Outbound,
     ) -> Result<(), Failure> {
+        let Wanted { consumer, nowait, name } = wanted;
         let vhost = link.vhost.clone();
         let refuse = |channel: &mut Self, link: &mut Link, failure| {
             channel.forget_consumer(link, consumer);
