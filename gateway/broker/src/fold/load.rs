@@ -65,6 +65,16 @@ pub(crate) fn replay(store: &dyn ShardStore, claim: &Claim) -> Result<(State, u6
     Ok((loaded.state, loaded.time_ms))
 }
 
+/// Folds the pages of a snapshot alone.
+#[cfg(test)]
+pub(super) fn of_pages(pages: impl Iterator<Item = bytes::Bytes>) -> Result<Loaded, StartError> {
+    let mut loaded = Loaded::from(Lsn(1));
+    for page in pages {
+        take_page(&page, &mut loaded)?;
+    }
+    Ok(loaded)
+}
+
 fn take_page(page: &[u8], loaded: &mut Loaded) -> Result<(), StartError> {
     let broken = |lsn: Lsn, detail: String| {
         let detail = format!("in the snapshot: {detail}");

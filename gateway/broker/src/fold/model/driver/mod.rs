@@ -9,6 +9,7 @@ mod counters;
 mod determinism;
 mod life;
 mod requests;
+mod snapshots;
 
 use std::collections::BTreeMap;
 
