@@ -6,6 +6,7 @@ use framegate_frame::Frame;
 use framegate_storage::{BodyRef, Pos};
 
 use super::Core;
+use crate::definition::Overflow;
 use crate::ids::{QueueId, Seq};
 use crate::limits::{DEATHS_MAX, LETTERS_MAX};
 use crate::message::{Death, DeathReason, Envelope};
@@ -137,7 +138,11 @@ impl Core {
             return Ok(());
         }
         let weighed = |queue: &QueueId| {
-            self.state(*queue).queue(*queue).is_some_and(|q| q.spec.properties.bytes_max.is_some())
+            let properties = self.state(*queue).queue(*queue).map(|q| &q.spec.properties);
+            properties.is_some_and(|p| {
+                // a full queue may send it on
+                p.bytes_max.is_some() || p.overflow == Overflow::RejectPublishDeadLetter
+            })
         };
         if asked.get()
             || targets.topic.is_some()

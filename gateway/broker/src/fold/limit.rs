@@ -150,5 +150,7 @@ impl Core {
         }
         self.dead_letter(queue, &SeqSet::from_unsorted(heads), DeathReason::MaxLen);
         self.mark_overfull(queue);
+        // another one is at the head: it may have expired, or will
+        self.mark_dirty(queue);
     }
 }

@@ -121,6 +121,10 @@ impl Core {
         core.opens_at = core.log(Record::Start { clean: claim.clean }, None, true).0;
         core.reset_cursors();
         core.reset_order();
+        // what was held is ready again, and may be too much
+        for queue in core.live.keys().copied().collect::<Vec<_>>() {
+            core.mark_overfull(queue);
+        }
         core.start_groups();
         core.start_sweeping();
         core.publish_topology();

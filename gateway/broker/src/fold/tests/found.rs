@@ -200,3 +200,32 @@ fn a_binding_that_was_removed_by_its_arguments_in_another_order_stays_away_after
     let bindings = rig.call(&mut peer, all);
     assert!(matches!(&bindings, Ok(Reply::Bindings(list)) if list.is_empty()), "{bindings:?}");
 }
+
+#[test]
+fn what_comes_to_the_head_of_a_full_queue_expires_in_time() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    let properties = QueueProperties { length_max: Some(2), ..QueueProperties::default() };
+    rig.call(&mut peer, queue("q", properties)).expect("declared");
+    rig.put(&mut peer, message("q", "a"));
+    rig.put(&mut peer, Publish { ttl_ms: Some(100), ..message("q", "b") });
+    rig.put(&mut peer, message("q", "c"));
+    rig.wait(100);
+    rig.settle();
+    assert_eq!(super::rig::info(&mut rig, &mut peer, "q").ready, 1, "a was dropped, b has expired");
+}
+
+#[test]
+fn a_queue_that_holds_too_many_after_a_restart_drops_its_head() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    let properties = QueueProperties { length_max: Some(1), ..QueueProperties::default() };
+    rig.call(&mut peer, queue("q", properties)).expect("declared");
+    rig.put(&mut peer, message("q", "a"));
+    rig.call(&mut peer, Request::Consume(consumer(1, "q", Some(1)))).expect("consuming");
+    assert_eq!(peer.texts(), ["a"]);
+    rig.put(&mut peer, message("q", "b"));
+    rig = Rig::on(&rig.store, rig.now);
+    let mut peer = rig.connect();
+    assert_eq!(super::rig::info(&mut rig, &mut peer, "q").ready, 1, "a was held and is ready again");
+}
