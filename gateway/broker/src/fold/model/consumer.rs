@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
+use framegate_frame::Frame;
+
 use super::driver::text;
 use super::expect::Expected;
 use super::queue::{buried, may_enter};
-use super::{Answered, Gate, Lease, Model, Place, Queue, Seen, What};
+use super::{Answered, Gate, Lease, Message, Model, Place, Queue, Seen, What};
+use crate::definition::Overflow;
 use crate::ids::{ConnectionId, ConsumerId, PoolId, RequestId, Seq};
 use crate::limits::UNDELIVERABLE_MAX;
-use crate::message::{DeathReason, Delivery, Position};
+use crate::message::{DeathReason, Delivery, Envelope, Position};
 use crate::name::Name;
 use crate::request::{Consume, Credit, Fetch, Outcome, Settle};
 
@@ -61,6 +64,21 @@ pub(in crate::fold) struct Waiter {
     over_ms: Option<u64>,
 }
 
+impl Waiter {
+    pub(super) fn due_ms(&self) -> u64 {
+        self.deadline_ms
+    }
+
+    pub(super) fn is_for(&self, queue: &Queue) -> bool {
+        self.incarnation == queue.incarnation
+    }
+}
+
+/// Messages may be pushed to that consumer, as far as the queue has a single active one.
+fn is_active(queue: &Queue, id: ConnectionId, consumer: ConsumerId) -> bool {
+    !queue.spec.properties.single_active || queue.active == Some((id, consumer))
+}
+
 impl Model {
     pub(in crate::fold) fn connect(&mut self, id: ConnectionId) {
         self.connections.insert(id, Connection::default());
@@ -73,14 +91,11 @@ impl Model {
         self.waiters.retain(|w| w.connection != id);
         for name in self.names() {
             let Some(queue) = self.queue_mut(&name) else { continue };
-            let mut any = false;
-            for message in &mut queue.messages {
-                if message.lease().is_some_and(|l| l.connection == id) {
-                    (message.attempts, message.place, any) = (message.attempts + 1, Place::Ready, true);
-                }
-            }
-            if any {
+            let held = |m: &&Message| m.lease().is_some_and(|l| l.connection == id);
+            let failed: Vec<u64> = queue.messages.iter().filter(held).map(|m| m.uid).collect();
+            if !failed.is_empty() {
                 self.met("leases of a lost connection");
+                self.fail(&name, &failed, 0);
             }
         }
         for consumer in consumers {
@@ -93,6 +108,25 @@ impl Model {
             }
         }
         self.connections.remove(&id);
+    }
+
+    /// Deliveries of these failed: they are ready again, after a delay, or died of it.
+    pub(super) fn fail(&mut self, name: &Name, uids: &[u64], delay_ms: u64) {
+        let due = self.now.mono_ms + delay_ms;
+        let Some(queue) = self.queue_mut(name).filter(|_| !uids.is_empty()) else { return };
+        let limit = queue.spec.properties.delivery_limit.unwrap_or(u32::MAX);
+        let mut dead = Vec::new();
+        for message in queue.messages.iter_mut().filter(|m| uids.contains(&m.uid)) {
+            message.attempts += 1;
+            message.place = if delay_ms == 0 { Place::Ready } else { Place::Delayed(due) };
+            if message.attempts > limit {
+                dead.push(message.uid);
+            }
+        }
+        if !dead.is_empty() {
+            self.met("delivered too often");
+            self.dead_letter(name, &dead, DeathReason::DeliveryLimit);
+        }
     }
 
     fn names(&self) -> Vec<Name> {
@@ -157,11 +191,12 @@ impl Model {
         };
         let (incarnation, count, taken) =
             (queue.incarnation, self.consumers(queue), queue.exclusive_consumer.is_some());
+        let single = queue.spec.properties.single_active;
         let Some(connection) = self.connections.get_mut(&id) else { return Answered::Refused };
         if connection.consumers.contains_key(&consume.consumer) {
             return Answered::Because("consumer exists");
         }
-        if taken || (consume.exclusive && count > 0) {
+        if taken || (consume.exclusive && (count > 0 || single)) {
             return Answered::Because("locked");
         }
         if let Some(pool) = consume.pool {
@@ -181,10 +216,11 @@ impl Model {
                 announced: false,
             },
         );
-        if consume.exclusive
-            && let Some(queue) = self.queue_mut(&consume.queue)
-        {
-            queue.exclusive_consumer = Some((id, consume.consumer));
+        if let Some(queue) = self.queue_mut(&consume.queue) {
+            queue.join(consume.priority, (id, consume.consumer));
+            if consume.exclusive {
+                queue.exclusive_consumer = Some((id, consume.consumer));
+            }
         }
         Answered::Done
     }
@@ -225,6 +261,9 @@ impl Model {
         if queue.exclusive_consumer == Some((id, consumer)) {
             queue.exclusive_consumer = None;
         }
+        queue.leave((id, consumer));
+        self.touch(&name);
+        let Some(queue) = self.queue_mut(&name) else { return };
         if queue.spec.auto_delete && self.world.queues.get(&name).is_some_and(|q| self.consumers(q) == 0) {
             self.drop_queue(&name);
             self.met("an auto-delete queue went");
@@ -282,6 +321,7 @@ impl Model {
             orphan: false,
             over_ms: None,
         });
+        self.touch(&fetch.queue);
         self.expire(&fetch.queue);
     }
 
@@ -295,6 +335,10 @@ impl Model {
         let consumer = consumer.filter(|c| c.active).ok_or("nothing may be pushed to that consumer")?;
         if !consumer.announced {
             return Err("its start is not answered".to_owned());
+        }
+        let queue = self.world.queues.get(&consumer.queue);
+        if !queue.is_none_or(|q| is_active(q, id, delivery.consumer)) {
+            return Err("another consumer is the single active one".to_owned());
         }
         if !self.has_credit(id, delivery.consumer, consumer) {
             return Err("it may hold no more".to_owned());
@@ -316,7 +360,11 @@ impl Model {
     }
 
     fn can_take(&self, id: ConnectionId, consumer: ConsumerId, known: &Consumer) -> bool {
-        known.active && known.announced && self.has_credit(id, consumer, known)
+        let queue = self.world.queues.get(&known.queue);
+        queue.is_none_or(|q| is_active(q, id, consumer))
+            && known.active
+            && known.announced
+            && self.has_credit(id, consumer, known)
     }
 
     fn has_credit(&self, id: ConnectionId, consumer: ConsumerId, known: &Consumer) -> bool {
@@ -397,6 +445,7 @@ impl Model {
                 token: delivery.token,
             });
         }
+        changed.used_ms = mono_ms;
         self.numbers.insert((delivery.origin.id, seq.0), uid);
         self.world.queues.insert(name.clone(), Rc::new(changed));
         if redelivered {
@@ -464,11 +513,15 @@ impl Model {
             self.met(if messages.is_empty() { "an empty pull" } else { "pulled" });
         }
         self.waiters.retain(|w| w.connection != id || w.id != request);
+        if !waiter.orphan {
+            self.touch(&waiter.fetch.queue);
+        }
         let pass = self.pass();
         let positions = messages.iter().map(|m| m.position).collect();
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.decided.insert(request, (pass, positions));
         }
+        self.forget_holders();
         Ok(())
     }
 
@@ -537,18 +590,15 @@ impl Model {
 
     fn apply_outcome(&mut self, name: &Name, uids: &[u64], outcome: Outcome) {
         let mono_ms = self.now.mono_ms;
-        let mut dead = Vec::new();
+        let (mut dead, mut failed, mut delay) = (Vec::new(), Vec::new(), 0);
         let Some(queue) = self.queue_mut(name) else { return };
         let meant = |uid: u64| uids.contains(&uid);
         for message in queue.messages.iter_mut().filter(|m| meant(m.uid)) {
             match outcome {
                 Outcome::Ack => {}
                 Outcome::Requeue { delay_ms } => {
-                    message.attempts += 1;
-                    message.place = match delay_ms {
-                        0 => Place::Ready,
-                        delay => Place::Delayed(mono_ms + delay),
-                    };
+                    delay = delay_ms;
+                    failed.push(message.uid);
                 }
                 Outcome::Reject => dead.push(message.uid),
                 Outcome::Undeliverable => {
@@ -556,8 +606,7 @@ impl Model {
                     if message.undeliverable >= UNDELIVERABLE_MAX {
                         dead.push(message.uid);
                     } else {
-                        message.attempts += 1;
-                        message.place = Place::Ready;
+                        failed.push(message.uid);
                     }
                 }
                 Outcome::Extend { lease_ms } => {
@@ -584,6 +633,7 @@ impl Model {
             _ => DeathReason::Rejected,
         };
         self.dead_letter(name, &dead, reason);
+        self.fail(name, &failed, delay);
     }
 
     /// Messages leave a queue for its dead-letter exchange, in order.
@@ -595,19 +645,42 @@ impl Model {
             std::mem::take(&mut queue.messages).into_iter().partition(|m| uids.contains(&m.uid));
         queue.messages = left;
         for message in dead {
-            let Some(envelope) = buried(&message, &spec, reason, wall_ms) else { continue };
+            let Some(envelope) = buried(&message.envelope, &spec, reason, wall_ms) else { continue };
             if envelope.deaths[0].count > 1 {
                 self.met("died again for the same reason");
             }
-            for target in self.queues_of(&envelope, &message.frame) {
-                if may_enter(&envelope, &target) {
-                    self.met("dead-lettered");
-                    self.enqueue(&target, envelope.clone(), &message.frame);
-                } else {
-                    self.met("a dead letter that would go round");
-                }
+            self.send_letter(&envelope, &message.frame);
+        }
+    }
+
+    /// A dead letter goes wherever its exchange leads, save where it would go round.
+    pub(super) fn send_letter(&mut self, envelope: &Envelope, frame: &Frame) {
+        for target in self.queues_of(envelope, frame) {
+            if may_enter(envelope, &target) {
+                self.met("dead-lettered");
+                self.offer(&target, envelope, frame);
+            } else {
+                self.met("a dead letter that would go round");
             }
         }
+    }
+
+    /// A message comes to a queue, which takes it unless it is full; false then.
+    pub(super) fn offer(&mut self, name: &Name, envelope: &Envelope, frame: &Frame) -> bool {
+        let Some(queue) = self.world.queues.get(name) else { return true };
+        let overflow = queue.spec.properties.overflow;
+        if overflow == Overflow::DropHead || !queue.is_over(1, frame.data().len() as u64) {
+            self.enqueue(name, envelope.clone(), frame);
+            return true;
+        }
+        let spec = queue.spec.clone();
+        self.met("a full queue refused");
+        if overflow == Overflow::RejectPublishDeadLetter
+            && let Some(letter) = buried(envelope, &spec, DeathReason::MaxLen, self.now.wall_ms)
+        {
+            self.letters.push((letter, frame.clone()));
+        }
+        false
     }
 
     /// Everything that a connection, or one of its consumers, holds is ready again. Gives how many.
@@ -615,13 +688,11 @@ impl Model {
         let mut count = 0;
         for name in self.names() {
             let Some(queue) = self.queue_mut(&name) else { continue };
-            for message in &mut queue.messages {
-                let meant = |l: &Lease| l.connection == id && consumer.is_none_or(|c| c == l.consumer);
-                if message.lease().is_some_and(meant) {
-                    (message.attempts, message.place) = (message.attempts + 1, Place::Ready);
-                    count += 1;
-                }
-            }
+            let meant = |l: &Lease| l.connection == id && consumer.is_none_or(|c| c == l.consumer);
+            let held = queue.messages.iter().filter(|m| m.lease().is_some_and(meant));
+            let failed: Vec<u64> = held.map(|m| m.uid).collect();
+            count += failed.len() as u64;
+            self.fail(&name, &failed, 0);
         }
         self.forget_holders();
         count

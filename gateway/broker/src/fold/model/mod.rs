@@ -23,11 +23,13 @@ pub(in crate::fold) use queue::{Lease, Message, Place, Queue, Seen};
 pub(in crate::fold) use routing::Routing;
 pub(in crate::fold) use topic::{Event, Reader, Topic};
 
+use framegate_frame::Frame;
+
 use super::Now;
-use crate::definition::{BindTarget, QueueSpec, TopicSpec};
+use crate::definition::{BindTarget, Overflow, QueueSpec, TopicSpec};
 use crate::ids::ConnectionId;
 use crate::limits::Limits;
-use crate::message::DeathReason;
+use crate::message::{DeathReason, Envelope};
 use crate::name::Name;
 
 /// When something may be seen: at once, when the records of a pass are durable, or when those before that pass are (and
@@ -101,6 +103,8 @@ pub(in crate::fold) struct Model {
     pub(in crate::fold) counts: BTreeMap<&'static str, u64>,
     /// Fewer messages than there are may be handed out at once: bodies are being read, or the window is small.
     pub(in crate::fold) is_tight: bool,
+    /// Refused messages on their way to a dead-letter exchange.
+    letters: Vec<(Envelope, Frame)>,
 }
 
 impl Model {
@@ -128,6 +132,7 @@ impl Model {
             offsets: HashMap::new(),
             counts: BTreeMap::new(),
             is_tight: false,
+            letters: Vec::new(),
         };
         model.keep(0);
         model
@@ -272,7 +277,7 @@ impl Model {
 
     fn make_queue(&mut self, spec: QueueSpec, owner: ConnectionId) {
         let (name, owner) = (spec.name.clone(), spec.exclusive.then_some(owner));
-        let queue = Queue::new(spec, self.uid(), owner, self.pass());
+        let queue = Queue::new(spec, self.uid(), owner, (self.pass(), self.now.mono_ms));
         self.world.queues.insert(name, Rc::new(queue));
     }
 
@@ -289,6 +294,23 @@ impl Model {
         Rc::make_mut(&mut self.world.routing).unbind(|b| b.target == target);
     }
 
+    /// Monotonic time in ms of the next lease, delay, expiry or wait that is over.
+    pub(in crate::fold) fn next_due(&self) -> Option<u64> {
+        let now = self.now;
+        let of = |m: &Message| match &m.place {
+            Place::Ready => None,
+            Place::Leased(lease) => lease.deadline_ms,
+            Place::Delayed(due) => Some(*due),
+        };
+        let expiry = |m: &Message| {
+            let at = m.envelope.expires_at_ms;
+            (at > now.wall_ms).then(|| now.mono_ms + at - now.wall_ms)
+        };
+        let messages = self.world.queues.values().flat_map(|q| &q.messages);
+        let due = messages.flat_map(|m| [of(m), expiry(m)]).flatten();
+        due.chain(self.waiters.iter().map(|w| w.due_ms())).filter(|due| *due > now.mono_ms).min()
+    }
+
     /// What has become due.
     pub(in crate::fold) fn tick(&mut self) {
         let mono_ms = self.now.mono_ms;
@@ -303,15 +325,23 @@ impl Model {
                 continue;
             }
             let Some(queue) = self.world.queues.get_mut(name).map(Rc::make_mut) else { continue };
+            let mut failed = Vec::new();
             for message in queue.messages.iter_mut().filter(|m| due(m)) {
                 let lease = message.lease().is_some();
-                message.attempts += u32::from(lease);
                 *self.counts.entry(if lease { "a lease ran out" } else { "a delay passed" }).or_default() +=
                     1;
-                message.place = Place::Ready;
+                if lease {
+                    failed.push(message.uid);
+                } else {
+                    message.place = Place::Ready;
+                }
             }
+            self.fail(name, &failed, 0);
         }
         self.forget_holders();
+        for name in &names {
+            self.drop_unused(name);
+        }
         self.sweep(&self.limits.clone());
         for name in &names {
             self.expire(name);
@@ -320,7 +350,11 @@ impl Model {
 
     /// The first message that a taker may have, by place.
     fn head(&self, queue: &Queue) -> Option<usize> {
-        let at = queue.messages.iter().position(|m| m.place == Place::Ready)?;
+        self.head_but(queue, &[])
+    }
+
+    fn head_but(&self, queue: &Queue, gone: &[u64]) -> Option<usize> {
+        let at = queue.first(|m| m.place == Place::Ready && !gone.contains(&m.uid))?;
         // what is not shown yet holds back what came after it
         let hidden = |m: &Message| queue.is_gated() && self.lo(m.gate) > self.durable;
         (self.is_open() && self.lo(queue.gate) <= self.synced && !queue.messages[..=at].iter().any(hidden))
@@ -334,15 +368,68 @@ impl Model {
             && self.head(queue).is_some_and(|at| !queue.messages[..=at].iter().any(hidden))
     }
 
-    /// Messages that have expired leave when they come to the head.
+    /// A queue that nobody used for a while goes.
+    fn drop_unused(&mut self, name: &Name) {
+        let Some(queue) = self.world.queues.get(name) else { return };
+        let Some(expires_ms) = queue.spec.properties.expires_ms else { return };
+        let waits = self.waiters.iter().any(|w| w.is_for(queue));
+        if waits {
+            self.touch(name);
+        } else if self.consumers(queue) == 0 && queue.used_ms + expires_ms <= self.now.mono_ms {
+            self.drop_queue(name);
+            self.met("an unused queue went");
+        }
+    }
+
+    /// A queue is used now.
+    fn touch(&mut self, name: &Name) {
+        let mono_ms = self.now.mono_ms;
+        if let Some(queue) = self.queue_mut(name).filter(|q| q.spec.properties.expires_ms.is_some()) {
+            queue.used_ms = mono_ms;
+        }
+    }
+
+    /// Queues that hold too many drop their heads, once everybody took what they can. True when one did.
+    pub(in crate::fold) fn relieve(&mut self) -> bool {
+        let mut any = !self.letters.is_empty();
+        self.send_letters();
+        for name in self.world.queues.keys().cloned().collect::<Vec<_>>() {
+            while let Some(queue) = self.world.queues.get(&name)
+                && queue.spec.properties.overflow == Overflow::DropHead
+                && queue.is_over(0, 0)
+                && let Some(at) = queue.first(|m| m.place == Place::Ready)
+            {
+                let uid = queue.messages[at].uid;
+                self.met("dropped");
+                self.dead_letter(&name, &[uid], DeathReason::MaxLen);
+                any = true;
+            }
+            // what comes to the head may have expired
+            self.expire(&name);
+        }
+        any
+    }
+
+    /// Messages that full queues refused go to their dead-letter exchanges.
+    pub(in crate::fold) fn send_letters(&mut self) {
+        while !self.letters.is_empty() {
+            let (envelope, frame) = self.letters.remove(0);
+            self.send_letter(&envelope, &frame);
+        }
+    }
+
+    /// Messages that have expired leave when they come to the head; those of one look in the order in which they came.
     fn expire(&mut self, name: &Name) {
-        let wall_ms = self.now.wall_ms;
-        while let Some(queue) = self.world.queues.get(name)
-            && let Some(at) = self.head(queue).filter(|at| queue.messages[*at].is_expired(wall_ms))
+        let Some(queue) = self.world.queues.get(name) else { return };
+        let mut expired: Vec<u64> = Vec::new();
+        while let Some(at) = self.head_but(queue, &expired)
+            && queue.messages[at].is_expired(self.now.wall_ms)
         {
-            let uid = queue.messages[at].uid;
+            expired.push(queue.messages[at].uid);
+        }
+        if !expired.is_empty() {
             self.met("expired");
-            self.dead_letter(name, &[uid], DeathReason::Expired);
+            self.dead_letter(name, &expired, DeathReason::Expired);
         }
     }
 }

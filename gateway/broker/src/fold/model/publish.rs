@@ -8,7 +8,7 @@ use super::expect::Place as Went;
 use super::routing::{is_predeclared, same};
 use super::{Answered, Gate, Known, Model, What};
 use crate::definition::{
-    BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, QueueSpec, TopicSpec,
+    BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, Overflow, QueueSpec, TopicSpec,
 };
 use crate::ids::{ConnectionId, RequestId};
 use crate::message::Envelope;
@@ -23,6 +23,8 @@ struct Taken {
     went: Went,
     gate: Gate,
     envelope: Envelope,
+    /// A queue did not take it.
+    full: bool,
 }
 
 impl Model {
@@ -63,6 +65,11 @@ impl Model {
             Ok(taken) => {
                 self.return_unrouted(id, request, publish, &taken);
                 match publish.answer {
+                    Answer::Watermark if taken.full => self.expect(id, Gate::Free, What::Refused(request)),
+                    Answer::Reply if taken.full => {
+                        let why = Answered::Because("queue full");
+                        self.expect(id, Gate::Free, What::Reply(request, why, None));
+                    }
                     Answer::None => {}
                     Answer::Watermark => self.expect(id, taken.gate, What::Confirm(request)),
                     Answer::Reply => {
@@ -97,8 +104,9 @@ impl Model {
             refused |= match part {
                 Request::Publish(publish) => match self.take(id, publish) {
                     Ok(done) => {
+                        let full = done.full;
                         taken.push((publish, done));
-                        false
+                        full
                     }
                     Err(_) => true,
                 },
@@ -113,6 +121,7 @@ impl Model {
             self.events.truncate(before.1);
             self.known.truncate(before.2);
             (self.world, self.counts) = (before.0, before.3);
+            self.letters.clear();
             self.met("atomic refused");
             return self.expect(id, Gate::Free, What::Reply(request, Answered::Refused, None));
         }
@@ -158,7 +167,7 @@ impl Model {
                     return Err("conflict");
                 }
                 let went = Went { queues: 0, event: known.event, duplicate: true, routed: true };
-                return Ok(Taken { went, gate: known.gate, envelope });
+                return Ok(Taken { went, gate: known.gate, envelope, full: false });
             }
         }
         let key = publish.keys.first().cloned().unwrap_or_default();
@@ -173,14 +182,19 @@ impl Model {
         }
         let queues = self.queues_of(&envelope, &publish.frame);
         let mut stored = false;
+        let (mut count, mut full) = (0, false);
         for name in &queues {
             let durable = self.world.queues.get(name).is_some_and(|q| q.is_stored());
-            stored |= durable && envelope.persistent;
-            self.enqueue(name, envelope.clone(), &publish.frame);
+            if self.offer(name, &envelope, &publish.frame) {
+                stored |= durable && envelope.persistent;
+                count += 1;
+            } else {
+                full = true;
+            }
         }
         let topic = self.topic_of(&envelope, &publish.frame);
         let watched = self.watched_by(&envelope, &publish.frame);
-        let mut went = Went { queues: queues.len() as u32, event: None, duplicate: false, routed: false };
+        let mut went = Went { queues: count, event: None, duplicate: false, routed: false };
         went.routed = !queues.is_empty() || topic.is_some() || watched;
         let logged = Gate::Logged(self.pass());
         if topic.is_some() || watched {
@@ -202,7 +216,7 @@ impl Model {
         if !went.routed {
             self.met("unroutable");
         }
-        Ok(Taken { went, gate: if stored { logged } else { Gate::Free }, envelope })
+        Ok(Taken { went, gate: if stored { logged } else { Gate::Free }, envelope, full })
     }
 
     /// A copy goes into a queue.
@@ -241,6 +255,15 @@ impl Model {
         found
     }
 
+    /// The publish goes to a queue that refuses what is too much.
+    pub(in crate::fold) fn may_refuse(&self, request: &Request) -> bool {
+        let Request::Publish(publish) = request else { return false };
+        let (exchange, keys) = (publish.exchange.clone(), publish.keys.clone());
+        let envelope = Envelope { exchange, keys, ..Envelope::default() };
+        let strict = |n: &Name| self.world.queues[n].spec.properties.overflow != Overflow::DropHead;
+        self.queues_of(&envelope, &publish.frame).iter().any(strict)
+    }
+
     /// The topic that keeps it: the first that a key names.
     fn topic_of(&self, envelope: &Envelope, frame: &Frame) -> Option<Name> {
         let reached = self.reached(envelope, frame);
@@ -269,7 +292,11 @@ impl Model {
             Define::DeleteExchange { name, if_unused } => self.delete_exchange(name, *if_unused),
             Define::Queue(spec) => self.declare_queue(id, spec),
             Define::QueuePassive(name) => match self.usable(id, name) {
-                Ok(queue) => (Gate::Free, Answered::Queue(queue.ready(), self.consumers(queue))),
+                Ok(queue) => {
+                    let answer = Answered::Queue(queue.ready(), self.consumers(queue));
+                    self.touch(name);
+                    (Gate::Free, answer)
+                }
                 Err(why) => (Gate::Free, Answered::Because(why)),
             },
             Define::DeleteQueue { name, if_unused, if_empty } => match self.usable(id, name) {
@@ -356,7 +383,11 @@ impl Model {
             return match self.usable(id, &spec.name) {
                 Err(why) => (Gate::Free, Answered::Because(why)),
                 Ok(queue) if queue.spec != *spec => (Gate::Free, Answered::Because("inequivalent")),
-                Ok(queue) => (Gate::Free, Answered::Queue(queue.ready(), self.consumers(queue))),
+                Ok(queue) => {
+                    let answer = Answered::Queue(queue.ready(), self.consumers(queue));
+                    self.touch(&spec.name);
+                    (Gate::Free, answer)
+                }
             };
         }
         let stored = spec.durable && !spec.exclusive;

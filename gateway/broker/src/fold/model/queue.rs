@@ -6,7 +6,7 @@ use std::rc::Rc;
 use framegate_frame::Frame;
 
 use super::Gate;
-use crate::definition::QueueSpec;
+use crate::definition::{PriorityMode, QueueSpec};
 use crate::ids::{ConnectionId, ConsumerId, Seq, Token};
 use crate::message::{Death, DeathReason, Envelope};
 use crate::name::Name;
@@ -96,16 +96,41 @@ pub(in crate::fold) struct Queue {
     pub(super) gate: Gate,
     /// The connection that it belongs to.
     pub(in crate::fold) owner: Option<ConnectionId>,
-    pub(in crate::fold) exclusive_consumer: Option<(ConnectionId, ConsumerId)>,
+    pub(in crate::fold) exclusive_consumer: Option<Whom>,
+    /// Of a queue with a single active consumer: that one, and those that wait, with their priorities.
+    pub(super) active: Option<Whom>,
+    pub(super) waiting: Vec<(i32, Whom)>,
+    /// When it was last used, monotonic ms.
+    pub(super) used_ms: u64,
 }
 
+/// A consumer of some connection.
+type Whom = (ConnectionId, ConsumerId);
+
 impl Queue {
-    pub(super) fn new(spec: QueueSpec, incarnation: u64, owner: Option<ConnectionId>, pass: usize) -> Self {
+    /// Empty. `at`: the pass, and the monotonic time in ms.
+    pub(super) fn new(
+        spec: QueueSpec,
+        incarnation: u64,
+        owner: Option<ConnectionId>,
+        at: (usize, u64),
+    ) -> Self {
         let stored = spec.durable && !spec.exclusive;
         let lives = vec![stored.then_some(1)];
-        let gate = if stored { Gate::Logged(pass) } else { Gate::Free };
-        let messages = Vec::new();
-        Self { spec, incarnation, messages, lives, next: 0, id: None, gate, owner, exclusive_consumer: None }
+        Self {
+            spec,
+            incarnation,
+            messages: Vec::new(),
+            lives,
+            next: 0,
+            id: None,
+            gate: if stored { Gate::Logged(at.0) } else { Gate::Free },
+            owner,
+            exclusive_consumer: None,
+            active: None,
+            waiting: Vec::new(),
+            used_ms: at.1,
+        }
     }
 
     /// Survives a restart.
@@ -121,7 +146,7 @@ impl Queue {
     pub(super) fn put(
         &mut self,
         uid: u64,
-        envelope: Envelope,
+        mut envelope: Envelope,
         frame: Frame,
         gate: Gate,
         mono_ms: u64,
@@ -129,6 +154,14 @@ impl Queue {
     ) {
         let delay = envelope.deliver_at_ms.saturating_sub(wall_ms);
         let place = if delay > 0 { Place::Delayed(mono_ms + delay) } else { Place::Ready };
+        if let Some(ttl_ms) = self.spec.properties.message_ttl_ms {
+            let end = wall_ms.max(envelope.deliver_at_ms) + ttl_ms;
+            let own = envelope.expires_at_ms;
+            envelope.expires_at_ms = if own == 0 { end } else { own.min(end) };
+        }
+        if self.spec.properties.bytes_max.is_some() {
+            envelope.data_bytes = frame.data().len() as u32;
+        }
         let attempts = envelope.attempts;
         let stored = envelope.persistent && self.is_stored();
         let ordinal = self.next;
@@ -147,6 +180,42 @@ impl Queue {
             given_ms: None,
             seen: Seen::No,
         });
+    }
+
+    /// Which goes first: the highest priority as this queue counts it, then the oldest.
+    pub(super) fn first(&self, is_meant: impl Fn(&Message) -> bool) -> Option<usize> {
+        let rank = |m: &Message| self.spec.properties.priority.rank(m.envelope.priority);
+        let meant = |m: &&Message| is_meant(m);
+        let highest = self.messages.iter().filter(meant).map(rank).max()?;
+        self.messages.iter().position(|m| is_meant(m) && rank(m) == highest)
+    }
+
+    /// So many more messages and bytes would be too many; ready ones count.
+    pub(super) fn is_over(&self, more: u64, bytes: u64) -> bool {
+        let ready = self.messages.iter().filter(|m| m.place == Place::Ready);
+        let held: u64 = ready.map(|m| m.frame.data().len() as u64).sum();
+        self.spec.properties.length_max.is_some_and(|max| self.ready() + more > max)
+            || self.spec.properties.bytes_max.is_some_and(|max| held + bytes > max)
+    }
+
+    /// A consumer came to a queue with a single active one.
+    pub(super) fn join(&mut self, priority: i32, whom: Whom) {
+        if self.spec.properties.single_active {
+            match self.active {
+                None => self.active = Some(whom),
+                Some(_) => self.waiting.push((priority, whom)),
+            }
+        }
+    }
+
+    /// A consumer left: the oldest of the highest priority comes after it.
+    pub(super) fn leave(&mut self, whom: Whom) {
+        self.waiting.retain(|w| w.1 != whom);
+        if self.active == Some(whom) {
+            let highest = self.waiting.iter().map(|w| w.0).max();
+            let next = self.waiting.iter().position(|w| Some(w.0) == highest);
+            self.active = next.map(|at| self.waiting.remove(at).1);
+        }
     }
 
     /// The number of a message, when it can be known.
@@ -198,13 +267,18 @@ impl Queue {
         self.lives.push(None);
         self.next = 0;
         self.exclusive_consumer = None;
+        (self.active, self.used_ms) = (None, mono_ms);
+        self.waiting.clear();
+        let ranked = self.spec.properties.priority != PriorityMode::None;
         self.gate = Gate::Free;
         for message in &mut self.messages {
             message.seen = match message.given_ms.take() {
                 Some(at) if clean || at + 1000 <= left_ms => Seen::Yes,
                 Some(_) if message.seen == Seen::No => Seen::Maybe,
                 // passed over before its time, as if it had been shown
-                None if message.seen == Seen::No && message.envelope.deliver_at_ms != 0 => Seen::Maybe,
+                None if message.seen == Seen::No && (ranked || message.envelope.deliver_at_ms != 0) => {
+                    Seen::Maybe
+                }
                 _ => message.seen,
             };
             message.undeliverable = 0;
@@ -217,13 +291,13 @@ impl Queue {
 
 /// The envelope of the copy that goes to the dead-letter exchange.
 pub(super) fn buried(
-    message: &Message,
+    envelope: &Envelope,
     queue: &QueueSpec,
     reason: DeathReason,
     wall_ms: u64,
 ) -> Option<Envelope> {
     let exchange = queue.properties.dead_letter_exchange.clone()?;
-    let mut envelope = (*message.envelope).clone();
+    let mut envelope = envelope.clone();
     let ttl_ms = envelope.ttl_ms.take();
     let same = |d: &Death| d.queue == queue.name && d.reason == reason;
     let mut deaths: Vec<Death> = envelope.deaths.iter().filter(|d| !same(d)).cloned().collect();

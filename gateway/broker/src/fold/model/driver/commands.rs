@@ -104,6 +104,8 @@ pub(super) enum Command {
         slot: u64,
     },
     Wait(u64),
+    /// Until the next thing is due, or the moment before.
+    WaitDue(bool),
     /// So many blocks become durable.
     Release(u64),
     /// A connection is lost, and another one comes.
@@ -189,6 +191,7 @@ impl Command {
             Self::Subscribe { .. } => "subscribe",
             Self::Unsubscribe { .. } => "unsubscribe",
             Self::Wait(_) => "wait",
+            Self::WaitDue(_) => "wait until something is due",
             Self::Release(_) => "release",
             Self::Lose(_) => "lose a connection",
             Self::Stop => "stop",
@@ -300,13 +303,13 @@ impl Random {
             88..=90 => {
                 Command::PoolCredit { peer, pool: self.below(2), limit: self.maybe(2, |r| r.below(5)) }
             }
-            91..=118 => Command::Settle(peer, self.settlement()),
-            119..=122 => {
+            91..=116 => Command::Settle(peer, self.settlement()),
+            117..=118 => {
                 let count = 2 + self.below(3);
                 Command::Settles(peer, (0..count).map(|_| self.settlement()).collect())
             }
-            123..=124 => Command::Recover { peer, consumer: self.maybe(2, |r| r.below(4)) },
-            125..=130 => Command::DeclareQueue { peer, queue, other: self.one_in(8) },
+            119..=121 => Command::Recover { peer, consumer: self.maybe(2, |r| r.below(4)) },
+            122..=130 => Command::DeclareQueue { peer, queue, other: self.one_in(8) },
             131 => Command::PassiveQueue { peer, queue },
             132..=134 => {
                 let (if_unused, if_empty) = (self.one_in(3), self.one_in(3));
@@ -334,7 +337,8 @@ impl Random {
                 at: self.any(),
             },
             159..=161 => Command::Unsubscribe { slot: self.below(5) },
-            162..=173 => Command::Wait(match self.below(40) {
+            162..=165 => Command::WaitDue(self.one_in(2)),
+            166..=173 => Command::Wait(match self.below(40) {
                 0 => 700_000,
                 1 => 70_000,
                 2..=8 => self.below(4000),

@@ -61,10 +61,11 @@ impl Life {
                     }
                 }
             }
-            if !any {
+            if !any && !self.model.relieve() {
                 return Err(why.join("\n"));
             }
         }
+        while self.model.relieve() {}
         for (slot, subscription) in &mut self.subscriptions {
             for item in self.rig.read(subscription) {
                 let heard = self.model.hear(*slot, &item);
@@ -98,6 +99,7 @@ impl Life {
     /// choice: it is taken over.
     pub(super) fn resolve_gates(&mut self) {
         let (core, pass) = (&self.rig.core, self.model.pass());
+        self.model.wait_for_turn(core.gated_feed.len());
         for (name, queue) in &mut self.model.world.queues {
             if !queue.messages.iter().any(|m| m.gate == Gate::Behind(pass)) {
                 continue;

@@ -83,10 +83,16 @@ impl Life {
             Command::Cut => return self.crash(MemoryStore::cut_unsynced, self.synced),
             Command::Release(blocks) => self.release(usize::try_from(*blocks).unwrap_or(usize::MAX)),
             Command::Wait(ms) => self.rig.wait(*ms),
+            Command::WaitDue(before) => {
+                let due = self.model.next_due().unwrap_or(0);
+                let ms = due.saturating_sub(self.rig.now.mono_ms + u64::from(*before));
+                self.rig.wait(ms);
+            }
             _ => {}
         }
         self.begin();
         self.perform(command)?;
+        self.model.send_letters();
         self.passes()?;
         self.compare_counts()?;
         if self.steps.is_multiple_of(64) {
@@ -159,7 +165,7 @@ impl Life {
                     self.messages += 1;
                     Request::Publish(requests::publish(&self.model, m, self.messages))
                 });
-                (*peer, routed_alike(publishes.collect()))
+                (*peer, routed_alike(&self.model, publishes.collect()))
             }
             Command::Atomic(peer, parts) => {
                 let id = self.peers[*peer as usize].id;
@@ -170,7 +176,10 @@ impl Life {
                     }
                     Part::Settle(settlement) => requests::settle(&self.model, id, settlement),
                 };
-                (*peer, vec![Request::Atomic(routed_alike(parts.iter().filter_map(part).collect()))])
+                (
+                    *peer,
+                    vec![Request::Atomic(routed_alike(&self.model, parts.iter().filter_map(part).collect()))],
+                )
             }
             Command::Consume { peer, consumer, queue, prefetch, pool, terms, rank } => (
                 *peer,
@@ -270,10 +279,14 @@ impl Life {
 }
 
 /// A batch is routed before any of it is taken: beside a publish that makes its target stand only others that do.
-fn routed_alike(mut requests: Vec<Request>) -> Vec<Request> {
+fn routed_alike(model: &Model, mut requests: Vec<Request>) -> Vec<Request> {
     let makes = |r: &Request| matches!(r, Request::Publish(p) if p.create_queue || p.create_topic);
     if requests.iter().any(makes) {
         requests.retain(|r| makes(r) || !matches!(r, Request::Publish(_)));
+    }
+    // whether a queue is full hangs on what others take of it in between
+    if requests.iter().any(|r| model.may_refuse(r)) {
+        requests.truncate(1);
     }
     requests
 }

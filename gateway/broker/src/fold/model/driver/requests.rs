@@ -5,8 +5,8 @@ use framegate_frame::{Frame, FrameKind, Limits as FrameLimits};
 use super::super::Model;
 use super::commands::{Binding, Message, Settlement, Terms};
 use crate::definition::{
-    Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, QueueProperties, QueueSpec,
-    TopicSpec,
+    Arguments, BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, Overflow, PriorityMode,
+    QueueProperties, QueueSpec, TopicSpec,
 };
 use crate::fold::tests::rig::name;
 use crate::ids::{ConnectionId, ConsumerId, PoolId, Seq};
@@ -15,8 +15,30 @@ use crate::name::Name;
 use crate::request::{Answer, Consume, Fetch, Lease, Publish, Request, Settle};
 
 /// Queues by what they are.
-pub(super) const QUEUES: [&str; 9] =
-    ["plain", "a", "dead", "gated", "volatile", "auto", "mine", "ttl", "made"];
+pub(super) const QUEUES: [&str; 22] = [
+    "plain",
+    "a",
+    "dead",
+    "gated",
+    "volatile",
+    "auto",
+    "mine",
+    "ttl",
+    "made",
+    "ranked",
+    "brief",
+    "limited",
+    "short",
+    "heavy",
+    "strict",
+    "letters",
+    "single",
+    "fleeting",
+    "d.brief",
+    "d.limited",
+    "d.short",
+    "d.letters",
+];
 const EXCHANGES: [&str; 9] =
     ["", "direct", "fanout", "topic", "headers", "passing", "inner", "amq.topic", "amq.direct"];
 const KEYS: [&str; 6] = ["k", "k.l", "*.l", "#", "k.#", "t.a"];
@@ -48,6 +70,25 @@ pub(super) fn queue_spec(number: u64, other: bool) -> QueueSpec {
         "gated" => QueueProperties { deliver_durable: true, ..QueueProperties::default() },
         // by its own key, through a fanout
         "ttl" => QueueProperties { dead_letter_exchange: Some(name("fanout")), ..QueueProperties::default() },
+        "ranked" => QueueProperties { priority: PriorityMode::Max(3), ..QueueProperties::default() },
+        "brief" => {
+            QueueProperties { message_ttl_ms: Some(600), priority: PriorityMode::Full, ..dead("d.brief") }
+        }
+        "limited" => QueueProperties { delivery_limit: Some(1), ..dead("d.limited") },
+        "short" => QueueProperties { length_max: Some(3), ..QueueProperties::default() },
+        "heavy" => QueueProperties { bytes_max: Some(60), ..QueueProperties::default() },
+        "strict" => QueueProperties {
+            length_max: Some(2),
+            overflow: Overflow::RejectPublish,
+            ..QueueProperties::default()
+        },
+        "letters" => QueueProperties {
+            length_max: Some(2),
+            overflow: Overflow::RejectPublishDeadLetter,
+            ..dead("d.letters")
+        },
+        "single" => QueueProperties { single_active: true, ..QueueProperties::default() },
+        "fleeting" => QueueProperties { expires_ms: Some(1500), ..QueueProperties::default() },
         _ => QueueProperties::default(),
     };
     QueueSpec {
@@ -115,7 +156,11 @@ fn arguments(number: u64) -> Arguments {
 pub(super) fn binding(wanted: &Binding) -> BindingSpec {
     let exchange = name(pick(&EXCHANGES, wanted.exchange));
     let target = match wanted.to_queue {
-        true => BindTarget::Queue(queue_name(wanted.target)),
+        // not to a queue that weighs what comes: a dead letter needs its frame there too
+        true => BindTarget::Queue(match queue_name(wanted.target) {
+            heavy if matches!(heavy.as_str(), "heavy" | "letters") => name("plain"),
+            queue => queue,
+        }),
         // not where a dead letter needs its frame: it moves when that has been read
         false => BindTarget::Exchange(name(match pick(&EXCHANGES, wanted.target) {
             "amq.topic" | "headers" => "amq.direct",
