@@ -271,7 +271,9 @@ impl Core {
             Origin { vhost: state.vhost.clone(), name: state.spec.name.clone(), id: queue.0, seq: seq.0 };
         let live = self.live.get_mut(&queue)?;
         let frame = live.frames.get(&seq.0)?.clone();
-        if live.ready.take(seq.0, state.weight(seq)) && queue.0 & VOLATILE_BIT == 0 {
+        live.ready.take(seq.0, state.weight(seq));
+        // one that came delayed stands below the cursor and is given for the first time all the same
+        if queue.0 & VOLATILE_BIT == 0 {
             self.delivered.insert(queue);
         }
         let seen_before = seq.0 <= live.seen_before;
