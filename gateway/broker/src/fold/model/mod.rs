@@ -12,6 +12,7 @@ mod expect;
 mod publish;
 mod queue;
 mod routing;
+mod settle;
 mod topic;
 
 use std::collections::{BTreeMap, HashMap};
