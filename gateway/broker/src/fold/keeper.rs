@@ -281,11 +281,11 @@ fn write(
     drop(parts);
     let extents = store.extents(claim.shard);
     let mut survey = Survey::new(&extents, &[&durable, &volatile]);
-    for extent in survey.dead(&extents) {
+    for extent in survey.dead(&extents, replay_from) {
         store.release_extent(claim, extent)?;
         survey.released += 1;
         // it goes when the next snapshot makes this one the older
-        survey.follow |= older.is_some_and(|older| extent.end > older) && extent.end <= replay_from;
+        survey.follow |= older.is_some_and(|older| extent.end > older);
     }
     survey.choose(&extents, replay_from, &[&durable, &volatile]);
     *older = Some(replay_from);

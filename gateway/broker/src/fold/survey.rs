@@ -61,9 +61,11 @@ impl Survey {
         extents.iter().copied().zip(self.live.iter().copied()).collect()
     }
 
-    /// The pieces that hold nothing.
-    pub(crate) fn dead<'e>(&self, extents: &'e [Extent]) -> Vec<&'e Extent> {
-        extents.iter().zip(&self.live).filter(|(_, live)| **live == 0).map(|(extent, _)| extent).collect()
+    /// The pieces below `upto` that hold nothing. The state knows nothing of what was written from there on: such a piece
+    /// only looks empty.
+    pub(crate) fn dead<'e>(&self, extents: &'e [Extent], upto: Pos) -> Vec<&'e Extent> {
+        let known = extents.iter().zip(&self.live).filter(|(extent, _)| extent.end <= upto);
+        known.filter(|(_, live)| **live == 0).map(|(extent, _)| extent).collect()
     }
 
     /// While the log takes more than twice what lives in it and two pieces: the emptiest pieces first, never one that is
@@ -114,4 +116,21 @@ fn find(extents: &[Extent], block: Pos, hint: usize) -> Option<usize> {
     Some(hint)
         .filter(holds)
         .or_else(|| extents.partition_point(|e| e.first <= block).checked_sub(1).filter(holds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::State;
+
+    #[test]
+    fn a_piece_that_was_closed_after_the_state_was_frozen_is_not_dead() {
+        let extent = |n: u64| Extent { first: Pos(n * 100), end: Pos(n * 100 + 100), bytes: 100 };
+        let extents = [extent(0), extent(1), extent(2)];
+        let frozen = State::default().freeze();
+        let survey = Survey::new(&extents, &[&frozen]);
+        let dead = |upto| survey.dead(&extents, Pos(upto)).iter().map(|e| e.first.0).collect::<Vec<_>>();
+        assert_eq!(dead(150), [0], "the second was written on, the third is newer");
+        assert_eq!(dead(200), [0, 100]);
+    }
 }
