@@ -172,6 +172,9 @@ impl Core {
         let (logged, unlogged) = self.split(queue, seqs);
         for seq in seqs.iter() {
             self.uncache(queue, seq);
+            if let Some(live) = self.live.get_mut(&queue).filter(|l| !l.undeliverable.is_empty()) {
+                live.undeliverable.remove(&seq.0);
+            }
         }
         if !logged.is_empty() {
             self.log(Record::Ack { queue, seqs: logged }, None, false);

@@ -12,7 +12,7 @@ use crate::ids::{QueueId, Seq};
 use crate::limits::{PASS_BYTES_MAX, READ_AHEAD_BYTES};
 use crate::metrics::Metrics;
 use crate::record::{Body, Record, SeqSet};
-use crate::state::{NO_BLOCK, is_group};
+use crate::state::{NO_BLOCK, OPEN_BLOCK, is_group};
 
 /// Bodies that could not be read are read again after so many ms.
 pub(super) const READ_AGAIN_MS: u64 = 500;
@@ -116,13 +116,14 @@ impl Core {
         let Some(live) = self.live.get(&queue).filter(|l| !l.loading) else { return };
         let Some(state) = self.state(queue).queue(queue) else { return };
         let mut wanted = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut moving) = (0, false);
         let dying = live.dying.keys().copied();
         for seq in dying.chain(live.ready.upcoming(state)).take(4096) {
             let Some(slot) = state.slots.get(seq) else { continue };
             if live.frames.contains_key(&seq) {
                 continue;
             }
+            moving |= slot.block == OPEN_BLOCK;
             let Some(body) = slot.body() else { continue };
             wanted.push((Seq(seq), body));
             bytes += body.len as usize;
@@ -131,6 +132,10 @@ impl Core {
             }
         }
         if wanted.is_empty() {
+            if moving {
+                // it is being written again, and can be read when that block is closed
+                self.mark_dirty(queue);
+            }
             return;
         }
         Metrics::add(&self.shared.metrics.paused_loading, 1);
@@ -193,7 +198,7 @@ impl Core {
 
     fn stands_elsewhere(&self, queue: QueueId, seq: Seq, pos: Pos) -> bool {
         let slot = self.state(queue).queue(queue).and_then(|q| q.slots.get(seq.0));
-        slot.and_then(|slot| slot.body()).is_some_and(|body| body.block != pos)
+        slot.is_some_and(|slot| slot.body().is_none_or(|body| body.block != pos))
     }
 
     /// Bodies may be asked for again.

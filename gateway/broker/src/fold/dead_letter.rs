@@ -14,7 +14,7 @@ use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::record::{Body, SeqSet};
 use crate::routing::Targets;
-use crate::state::{OPEN_BLOCK, is_group};
+use crate::state::{OPEN_BLOCK, VOLATILE_BIT, is_group};
 
 /// A message on its way to a dead-letter exchange.
 #[derive(Debug)]
@@ -144,7 +144,11 @@ impl Core {
                 p.bytes_max.is_some() || p.overflow == Overflow::RejectPublishDeadLetter
             })
         };
+        // what the log does not know refers to no open block
+        let moving = matches!(body, Some(Body::At(at)) if at.block.0 == OPEN_BLOCK);
+        let unlogged = |queue: &QueueId| queue.0 & VOLATILE_BIT != 0 || !envelope.persistent;
         if asked.get()
+            || (moving && targets.queues.iter().any(unlogged))
             || targets.topic.is_some()
             || !targets.watches.is_empty()
             || targets.queues.iter().any(weighed)

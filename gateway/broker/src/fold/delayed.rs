@@ -52,7 +52,8 @@ impl Core {
         held.exchange = exchange.clone();
         if held.expires_at_ms != 0 {
             // its time to live begins when it is routed
-            held.expires_at_ms += held.deliver_at_ms.saturating_sub(held.time_ms);
+            let delay_ms = held.deliver_at_ms.saturating_sub(held.time_ms);
+            held.expires_at_ms = held.expires_at_ms.saturating_add(delay_ms);
         }
         let queue = self.park_of(vhost);
         let (_, lsn, stands) = self.enqueue(queue, held, Some(frame), body, len);
@@ -156,8 +157,11 @@ impl Core {
         }
         let mut wanted = Vec::new();
         let mut bytes = 0;
+        let mut moving = false;
         for seq in due.iter().take(LOADS_MAX).filter(|seq| !live.frames.contains_key(seq)) {
-            let Some(body) = state.slots.get(*seq).and_then(|slot| slot.body()) else { continue };
+            let Some(slot) = state.slots.get(*seq) else { continue };
+            moving |= slot.block == OPEN_BLOCK;
+            let Some(body) = slot.body() else { continue };
             wanted.push((Seq(*seq), body));
             bytes += body.len as usize;
             if bytes >= READ_AHEAD_BYTES {
@@ -165,7 +169,11 @@ impl Core {
             }
         }
         if wanted.is_empty() {
-            return false;
+            if moving {
+                // it is being written again, and can be read when that block is closed
+                self.mark_dirty(park);
+            }
+            return moving;
         }
         live.loading = true;
         self.reader.load(park, wanted);

@@ -105,7 +105,9 @@ impl Core {
 
     /// The time of a queue's head has come.
     pub(super) fn expire_head(&mut self, queue: QueueId) {
-        if let Some(live) = self.live.get_mut(&queue) {
+        let now_ms = self.now.mono_ms;
+        // a timer that another one came before has nothing to say
+        if let Some(live) = self.live.get_mut(&queue).filter(|l| l.expire_timer_ms <= now_ms) {
             live.expire_timer_ms = 0;
             self.mark_dirty(queue);
         }
@@ -116,10 +118,10 @@ impl Core {
         let Some(seq) = self.next_fresh(queue) else { return };
         let expires = self.state(queue).queue(queue).map_or(0, |q| q.times(Seq(seq)).expires_at_ms);
         let Some(live) = self.live.get_mut(&queue).filter(|_| expires != 0) else { return };
-        if live.expire_timer_ms == 0 || expires < live.expire_timer_ms {
-            live.expire_timer_ms = expires;
-            let after = expires.saturating_sub(self.now.wall_ms);
-            self.timers.add(self.now.mono_ms.saturating_add(after), Timer::Expire(queue));
+        let due_ms = self.now.mono_ms.saturating_add(expires.saturating_sub(self.now.wall_ms));
+        if live.expire_timer_ms == 0 || due_ms < live.expire_timer_ms {
+            live.expire_timer_ms = due_ms;
+            self.timers.add(due_ms, Timer::Expire(queue));
         }
     }
 

@@ -70,7 +70,8 @@ pub(super) struct Keeper {
     /// What the newest snapshot covers.
     upto: Lsn,
     running: bool,
-    armed: bool,
+    /// Monotonic time in ms at which the next one is due; 0: none is. A timer of another time is passed over.
+    due_ms: u64,
     wanted: bool,
     /// What is to be written again, in the order in which it stands.
     pub(super) survivors: VecDeque<Survivor>,
@@ -101,7 +102,7 @@ impl Keeper {
             log_bytes: 0,
             upto: Lsn(0),
             running: false,
-            armed: false,
+            due_ms: 0,
             wanted: false,
             survivors: VecDeque::new(),
             reading: false,
@@ -146,22 +147,31 @@ impl Drop for Keeper {
 impl Core {
     /// At the end of a pass: begins a snapshot if one is due, and the state is what the log says.
     pub(super) fn keep(&mut self) {
-        let limits = &self.shared.limits;
-        if !self.keeper.armed && self.first > self.keeper.upto && limits.snapshot_every_ms > 0 {
-            self.keeper.armed = true;
-            self.timers.add(self.now.mono_ms + limits.snapshot_every_ms, Timer::Snapshot);
-        }
         if self.keeper.is_due(&self.shared.limits) && !self.keeper.running && !self.failed {
             self.begin_snapshot();
+        }
+        // what the newest one covers is no change
+        let every = self.shared.limits.snapshot_every_ms;
+        if self.keeper.due_ms == 0 && self.first > self.keeper.upto && every > 0 {
+            self.arm(every);
+        }
+    }
+
+    /// A snapshot is due after so many ms, or at its time if that is earlier.
+    fn arm(&mut self, after_ms: u64) {
+        let due_ms = self.now.mono_ms + after_ms.max(1);
+        if self.keeper.due_ms == 0 || due_ms < self.keeper.due_ms {
+            self.keeper.due_ms = due_ms;
+            self.timers.add(due_ms, Timer::Snapshot);
         }
     }
 
     /// The usual time has passed, or what a snapshot saw dead can go with the next one.
     pub(super) fn snapshot_due(&mut self) {
-        self.keeper.armed = false;
-        if self.closing || self.failed {
+        if self.keeper.due_ms == 0 || self.keeper.due_ms > self.now.mono_ms || self.closing || self.failed {
             return;
         }
+        self.keeper.due_ms = 0;
         if self.first == self.keeper.upto {
             // two snapshots of one place are one
             self.log(Record::Tick, None, false);
@@ -235,8 +245,7 @@ impl Core {
     pub(super) fn follow(&mut self) {
         let every = self.shared.limits.snapshot_every_ms;
         if every > 0 {
-            self.timers.add(self.now.mono_ms + (every / FOLLOW_PART).max(1), Timer::Snapshot);
-            self.keeper.armed = true;
+            self.arm(every / FOLLOW_PART);
         }
     }
 

@@ -139,7 +139,7 @@ impl Core {
             (properties.length_max.unwrap_or(u64::MAX), properties.bytes_max.unwrap_or(u64::MAX));
         let mut heads = Vec::new();
         while heads.len() < SLICE_MESSAGES_MAX
-            && (ready - heads.len() as u64 > length_max || live.ready.bytes() > bytes_max)
+            && (ready.saturating_sub(heads.len() as u64) > length_max || live.ready.bytes() > bytes_max)
         {
             let Some(seq) = live.ready.next(state, u64::MAX) else { break };
             live.ready.take(seq, state.weight(Seq(seq)));

@@ -179,7 +179,7 @@ pub(crate) struct QueueLive {
     pub(crate) fresh_from: u64,
     /// Some messages may expire.
     pub(crate) expiring: bool,
-    /// Wall time in ms at which a timer looks at the head; 0: there is none.
+    /// Monotonic time in ms at which a timer looks at the head; 0: there is none.
     pub(crate) expire_timer_ms: u64,
     /// Nothing is delivered before the log is durable up to here: its own definition.
     pub(crate) opens_at: Lsn,

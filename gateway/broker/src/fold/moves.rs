@@ -35,6 +35,10 @@ impl Core {
         if self.closing || self.failed {
             return;
         }
+        if self.full {
+            // nothing is written twice while there is no room to write it once
+            return self.go_on_moving();
+        }
         let mut batch = Vec::new();
         let mut bytes = 0;
         while bytes < BATCH_BYTES && batch.len() < BATCH_MAX {

@@ -92,6 +92,12 @@ impl Timers {
         }
     }
 
+    /// How many wait.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
     /// Whether there is one of a volatile queue.
     pub(super) fn refer_to(&self, queue: QueueId) -> bool {
         self.of.contains_key(&queue)

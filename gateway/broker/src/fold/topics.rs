@@ -15,6 +15,7 @@ use crate::definition::TopicSpec;
 use crate::error::BrokerError;
 use crate::feed::{Cursor, FeedEvent, From, Page, Parts, Start, Subscribe, Watch};
 use crate::ids::{Offset, TopicId, WatchId};
+use crate::limits::SLICE_MESSAGES_MAX;
 use crate::message::{Envelope, Origin};
 use crate::metrics::Metrics;
 use crate::name::Name;
@@ -23,6 +24,8 @@ use crate::state::{TopicEntry, TopicState};
 
 /// How often topics are looked at for events that are no longer kept.
 const SWEEP_MS: u64 = 1000;
+/// The same while a slice was not enough, so that a busy topic does not outgrow its limits.
+const SWEEP_ON_MS: u64 = 10;
 
 /// An event that subscribers see when the log is durable up to its gate.
 pub(super) struct Visible {
@@ -254,8 +257,8 @@ impl Core {
 
     /// Looks for events that are no longer kept and topics that nobody needs, a slice of them.
     pub(super) fn sweep_topics(&mut self) {
-        self.timers.add(self.now.mono_ms + SWEEP_MS, Timer::Sweep);
         let limits = &self.shared.limits;
+        let mut more = false;
         let (mut retain, mut idle) = (Vec::new(), Vec::new());
         let mut empty = BTreeMap::new();
         for topic in self.durable.topics() {
@@ -264,8 +267,12 @@ impl Core {
             let oldest = self.now.wall_ms.saturating_sub(age);
             let mut bytes = topic.bytes;
             let mut first = topic.entries.first();
-            for (offset, entry) in topic.entries.iter().take(crate::limits::SLICE_MESSAGES_MAX) {
+            for (n, (offset, entry)) in topic.entries.iter().enumerate() {
                 if entry.time_ms >= oldest && bytes <= bytes_max {
+                    break;
+                }
+                if n == SLICE_MESSAGES_MAX {
+                    more = true;
                     break;
                 }
                 bytes -= u64::from(entry.len);
@@ -287,6 +294,7 @@ impl Core {
             }
         }
         self.topic_idle_since = empty;
+        self.timers.add(self.now.mono_ms + if more { SWEEP_ON_MS } else { SWEEP_MS }, Timer::Sweep);
         for (topic, first) in retain {
             self.log(Record::Retain { topic, first: Offset(first) }, None, false);
             self.groups_retained(topic);

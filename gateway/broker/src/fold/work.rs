@@ -60,6 +60,18 @@ impl Core {
         }
     }
 
+    /// Leases on their way back to a queue end; nothing of it returns.
+    pub(super) fn void_returns(&mut self, of: QueueId) {
+        let tokens = &mut self.tokens;
+        self.work.retain(|work| match work {
+            Work::GiveBack { queue, held } if *queue == of => {
+                held.values().filter_map(|h| h.token).for_each(|token| drop(tokens.remove(&token)));
+                false
+            }
+            _ => true,
+        });
+    }
+
     /// Work that has begun is not done.
     pub(super) fn has_work(&self) -> bool {
         !self.work.is_empty()
@@ -84,6 +96,9 @@ impl Core {
         }
         for seq in slice.iter() {
             self.uncache(queue, seq);
+            if let Some(live) = self.live.get_mut(&queue).filter(|l| !l.undeliverable.is_empty()) {
+                live.undeliverable.remove(&seq.0);
+            }
         }
         self.apply_unlogged(queue, Record::Ack { queue, seqs: slice });
         if let Some(live) = self.live.get_mut(&queue) {

@@ -123,6 +123,8 @@ impl Core {
     fn void_leases(&mut self, id: QueueId) -> Vec<MemberKey> {
         let mut voided = Vec::new();
         let mut pools = BTreeSet::new();
+        // leases of connections that are gone, on their way back
+        self.void_returns(id);
         for (connection_id, connection) in &mut self.connections {
             for (consumer, holder) in connection.consumers.iter_mut().filter(|(_, c)| c.queue == id) {
                 let held = std::mem::take(&mut holder.held);

@@ -527,3 +527,29 @@ fn history_gives_a_range_of_kept_events_and_where_to_go_on() {
     assert_eq!(ask(GroupStart::Time(started + 2500), None, Some(started + 5000), 100), ("345".into(), None));
     assert_eq!(ask(GroupStart::Offset(Offset(99)), None, None, 1), (String::new(), None));
 }
+
+#[test]
+fn leases_of_a_lost_member_that_are_still_on_their_way_back_end_when_the_group_is_set_to_a_place() {
+    let mut rig = Rig::new();
+    let (mut peer, mut lost) = (rig.connect(), rig.connect());
+    declare(&mut rig, &mut peer, group("g"));
+    join(&mut rig, &mut lost, "g", member(1, None));
+    for _ in 0..15 {
+        rig.send(&mut peer, (0..200).map(|_| event("x")).collect());
+        rig.settle();
+    }
+    assert_eq!(info(&mut rig, &mut peer, "g").unacked, 3000);
+    rig.core.take(crate::fold::inbox::Inbox::Disconnect(lost.id), rig.now);
+    let to = GroupStart::Offset(Offset(2000));
+    let seek = Define::SeekGroup { topic: name("orders"), group: name("g"), to };
+    rig.call(&mut peer, Request::Define(seek)).expect("set");
+    let seen = info(&mut rig, &mut peer, "g");
+    assert_eq!((seen.unacked, seen.lag), (0, 1000));
+    join(&mut rig, &mut peer, "g", member(1, None));
+    let got = take(&mut rig, &mut peer, 1000);
+    rig.settle();
+    assert!(peer.deliveries().is_empty(), "each once");
+    let offsets: Vec<u64> = got.iter().map(|d| seq(d).0).collect();
+    assert_eq!(offsets, (2000..3000).collect::<Vec<_>>());
+    assert_eq!(info(&mut rig, &mut peer, "g").unacked, 1000);
+}

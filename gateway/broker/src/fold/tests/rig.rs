@@ -201,6 +201,14 @@ impl Rig {
         loading
     }
 
+    /// Waits for a snapshot that is being written.
+    pub(in crate::fold) fn until_kept(&mut self) {
+        while self.core.keeper.is_running() {
+            let message = self.inbox.recv().expect("the keeper lives");
+            self.core.take(message, self.now);
+        }
+    }
+
     /// A subscription.
     pub(in crate::fold) fn subscribe(&mut self, what: Subscribe) -> Result<Subscription, BrokerError> {
         let (reply, mut answer) = oneshot::channel();
