@@ -1,6 +1,6 @@
 //! Deaths of a message as headers: `x-death`, `x-first-death-*`, `x-last-death-*`.
 
-use framegate_broker::{Death, DeathReason};
+use framegate_broker::Death;
 
 use crate::codec::{Properties, TableWriter, Value};
 
@@ -20,7 +20,7 @@ pub(crate) fn put(table: &mut TableWriter<'_>, deaths: &[Death], own: &Propertie
     for death in deaths {
         let mut entry = entries.item_table();
         entry.long("count", i64::try_from(death.count).unwrap_or(i64::MAX));
-        entry.text("reason", reason_word(death.reason).as_bytes());
+        entry.text("reason", death.reason.as_str().as_bytes());
         entry.text("queue", death.queue.as_bytes());
         entry.time("time", death.time_ms / 1000);
         entry.text("exchange", death.exchange.as_bytes());
@@ -37,7 +37,7 @@ pub(crate) fn put(table: &mut TableWriter<'_>, deaths: &[Death], own: &Propertie
     }
     entries.end();
     for (which, death) in [("first", first), ("last", last)] {
-        table.text(&format!("x-{which}-death-reason"), reason_word(death.reason).as_bytes());
+        table.text(&format!("x-{which}-death-reason"), death.reason.as_str().as_bytes());
         table.text(&format!("x-{which}-death-queue"), death.queue.as_bytes());
         table.text(&format!("x-{which}-death-exchange"), death.exchange.as_bytes());
     }
@@ -47,16 +47,5 @@ fn keys_in_cc(own: &Properties<'_>) -> usize {
     match own.headers.and_then(|headers| headers.get("CC")) {
         Some(Value::Array(keys)) => keys.iter().count(),
         _ => 0,
-    }
-}
-
-fn reason_word(reason: DeathReason) -> &'static str {
-    match reason {
-        DeathReason::Rejected => "rejected",
-        DeathReason::Expired => "expired",
-        DeathReason::MaxLen => "maxlen",
-        DeathReason::DeliveryLimit => "delivery_limit",
-        DeathReason::Undeliverable => "undeliverable",
-        _ => "unknown",
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{BufMut as _, BytesMut};
-use framegate_broker::{Death, DeathReason, HeaderValue};
+use framegate_broker::{Death, HeaderValue};
 use framegate_frame::{Frame, unescape_bytes};
 
 use crate::json::{self, Object, Shape};
@@ -80,7 +80,7 @@ pub(crate) fn put_deaths(object: &mut Object<'_>, deaths: &[Death]) {
         put_death(buffer, death);
     }
     buffer.put_u8(b']');
-    object.text("x-first-death-reason", reason_word(first.reason));
+    object.text("x-first-death-reason", first.reason.as_str());
     object.text("x-first-death-queue", &first.queue);
     object.text("x-first-death-exchange", &first.exchange);
 }
@@ -93,7 +93,7 @@ pub(crate) fn is_of_deaths(name: &str) -> bool {
 fn put_death(buffer: &mut BytesMut, death: &Death) {
     let mut object = Object::begin(buffer);
     object.number("count", death.count);
-    object.text("reason", reason_word(death.reason));
+    object.text("reason", death.reason.as_str());
     object.text("queue", &death.queue);
     object.number("time", death.time_ms);
     object.text("exchange", &death.exchange);
@@ -110,15 +110,4 @@ fn put_death(buffer: &mut BytesMut, death: &Death) {
         object.text("original-expiration", &ttl_ms.to_string());
     }
     object.end();
-}
-
-fn reason_word(reason: DeathReason) -> &'static str {
-    match reason {
-        DeathReason::Rejected => "rejected",
-        DeathReason::Expired => "expired",
-        DeathReason::MaxLen => "maxlen",
-        DeathReason::DeliveryLimit => "delivery_limit",
-        DeathReason::Undeliverable => "undeliverable",
-        _ => "unknown",
-    }
 }

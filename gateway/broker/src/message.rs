@@ -103,6 +103,20 @@ pub enum DeathReason {
     Undeliverable,
 }
 
+impl DeathReason {
+    /// The field's word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rejected => "rejected",
+            Self::Expired => "expired",
+            Self::MaxLen => "maxlen",
+            Self::DeliveryLimit => "delivery_limit",
+            Self::Undeliverable => "undeliverable",
+        }
+    }
+}
+
 /// Where a delivered message stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Position {

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use framegate_broker::{Browse, Browsed, DeathReason, Reply, Request, Seq};
+use framegate_broker::{Browse, Browsed, Reply, Request, Seq};
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Json, Query, Shared, name, unexpected};
@@ -60,7 +60,7 @@ fn message(message: &Browsed) -> Value {
         .map(|death| {
             json!({
                 "queue": death.queue.as_str(),
-                "reason": reason(death.reason),
+                "reason": death.reason.as_str(),
                 "count": death.count,
                 "time_ms": death.time_ms,
             })
@@ -88,15 +88,4 @@ fn message(message: &Browsed) -> Value {
 
 fn time(ms: u64) -> Option<u64> {
     (ms != 0).then_some(ms)
-}
-
-fn reason(reason: DeathReason) -> &'static str {
-    match reason {
-        DeathReason::Rejected => "rejected",
-        DeathReason::Expired => "expired",
-        DeathReason::MaxLen => "maxlen",
-        DeathReason::DeliveryLimit => "delivery_limit",
-        DeathReason::Undeliverable => "undeliverable",
-        _ => "other",
-    }
 }
