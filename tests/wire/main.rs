@@ -1,7 +1,9 @@
 //! The whole binary over real sockets. One test binary, so that it links once.
 
 mod amqp;
+mod amqp_captures;
 mod amqp_errors;
+mod amqp_limits;
 mod backpressure;
 mod cloudevents;
 mod command_line;

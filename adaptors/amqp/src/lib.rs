@@ -37,6 +37,7 @@ mod arguments;
 mod codec;
 mod deaths;
 mod failure;
+mod fuzz;
 mod headers;
 mod incoming;
 mod limits;
@@ -44,3 +45,5 @@ mod outgoing;
 mod plugin;
 mod session;
 mod settings;
+
+pub use fuzz::{fuzz_content_header, fuzz_frames, fuzz_method, fuzz_table};

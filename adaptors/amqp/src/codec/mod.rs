@@ -13,7 +13,7 @@ pub(crate) use content::{BASIC, ContentHeader, put_content};
 pub(crate) use field::{DecodeError, Long, Short};
 pub(crate) use frame::{
     CutFrame, FRAME_MIN_BYTES, FRAME_OVERHEAD_BYTES, FrameFault, FrameType, HEARTBEAT, PROTOCOL_HEADER,
-    next_frame, put_method,
+    next_frame, put_frame, put_method,
 };
 pub(crate) use methods::{Method, MethodId};
 pub(crate) use properties::Properties;
