@@ -30,9 +30,9 @@ pub(crate) const PENDING_MAX: usize = 1024;
 pub(crate) const UNCONFIRMED_MAX: usize = 262_144;
 /// Positions of one settlement; more make a second one.
 pub(crate) const SETTLED_AT_ONCE_MAX: usize = 4096;
-/// Publishes and settlements of one transaction.
+/// Publishes and settlements in the transactions of one connection, all channels together.
 pub(crate) const TX_PARTS_MAX: usize = 65_536;
-/// Message bytes of one transaction.
+/// Message bytes in them.
 pub(crate) const TX_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Longest time to live in ms.
 pub(crate) const TTL_MS_MAX: u64 = 4_294_967_295;

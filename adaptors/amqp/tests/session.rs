@@ -2,11 +2,12 @@
 
 use framegate_adaptor_api::compliance::{self, Random, Transcripts};
 use framegate_adaptor_api::testing::{SessionScript, session_context};
-use framegate_adaptor_api::{Serve, protocols};
+use framegate_adaptor_api::{Serve, Subscribed, protocols};
 use framegate_amqp as _;
 use framegate_broker::{
-    BrokerError, Define, Delivery, Effect, Envelope, Happening, Keys, Name, Origin, Outcome, Position,
-    QueueInfo, Reply, Request, RequestId, Seq, Word,
+    BrokerError, Credit, Cursor, Define, Delivery, Effect, Envelope, FeedEvent, FeedItem, Happening, Keys,
+    Name, Offset, Origin, Outcome, Position, Query, QueueInfo, Reply, Request, RequestId, Seq, TopicId,
+    TopicInfo, Word,
 };
 use framegate_frame::{Frame, FrameKind, Limits};
 
@@ -82,6 +83,12 @@ fn answer(id: RequestId, request: &Request) -> Vec<Effect> {
 }
 
 fn script() -> SessionScript {
+    script_answering(answer)
+}
+
+fn script_answering(
+    answer: impl FnMut(RequestId, &Request) -> Vec<Effect> + Send + 'static,
+) -> SessionScript {
     let protocols = protocols().expect("is there");
     let mount = &protocols.iter().find(|p| p.name == "amqp").expect("is there").mounts[0];
     let Serve::Stream(open) = mount.serve else { panic!("a stream") };
@@ -94,6 +101,11 @@ fn script() -> SessionScript {
 /// Opens a connection and channel 1.
 fn opened() -> SessionScript {
     let mut script = script();
+    open_channel(&mut script);
+    script
+}
+
+fn open_channel(script: &mut SessionScript) {
     script.feed(b"AMQP\x00\x00\x09\x01");
     let response = b"\0\0\0\0\x05PLAIN\0\0\0\x0c\0guest\0guest\x05en_US";
     script.feed(&method(0, 10, 11, response));
@@ -101,7 +113,6 @@ fn opened() -> SessionScript {
     script.feed(&method(0, 10, 40, b"\x01/\x00\x00"));
     script.feed(&method(1, 20, 10, b"\0"));
     script.take_output();
-    script
 }
 
 /// (channel, class, method) of every method in the output.
@@ -268,6 +279,140 @@ fn heartbeats_are_sent_when_nothing_else_is_and_a_silent_peer_is_left() {
     assert!(script.has_ended(), "nothing was heard for {now:?}");
     assert!(now >= Duration::from_secs(20) && now <= Duration::from_secs(35), "{now:?}");
     assert!(script.take_output().starts_with(&[8, 0, 0, 0, 0, 0, 0, 0xCE]));
+}
+
+#[test]
+fn a_client_that_is_held_is_not_left_for_its_silence() {
+    use std::time::Duration;
+    let mut script = script();
+    script.feed(b"AMQP\x00\x00\x09\x01");
+    script.feed(&method(0, 10, 11, b"\0\0\0\0\x05PLAIN\0\0\0\x0c\0guest\0guest\x05en_US"));
+    script.feed(&method(0, 10, 31, &[7, 255, 0, 2, 0, 0, 0, 10]));
+    script.feed(&method(0, 10, 40, b"\x01/\x00\x00"));
+    script.effect(Effect::Blocked(true));
+    for second in 0..200 {
+        script.tick(Duration::from_secs(second));
+    }
+    assert!(!script.has_ended(), "its input was not read");
+    script.effect(Effect::Blocked(false));
+    for second in 200..240 {
+        script.tick(Duration::from_secs(second));
+    }
+    assert!(script.has_ended(), "it is read again, and says nothing");
+}
+
+#[test]
+fn channels_that_come_and_go_do_not_make_new_pools() {
+    let mut script = opened();
+    let qos = |channel| method(channel, 60, 10, &[0, 0, 0, 0, 0, 5, 1]);
+    script.feed(&[method(2, 20, 10, b"\0"), qos(1), qos(2)].concat());
+    script.feed(&method(1, 20, 40, b"\0\xc8\0\0\0\0\0"));
+    script.feed(&[method(1, 20, 10, b"\0"), qos(1)].concat());
+    let pools: Vec<u32> = script
+        .take_requests()
+        .iter()
+        .filter_map(|(_, request)| match request {
+            Request::Credit(Credit::Pool(pool, Some(5))) => Some(pool.0),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(pools.len(), 3);
+    assert!(pools[0] == pools[2] && pools[0] != pools[1], "{pools:?}");
+}
+
+/// A publish of 4 MiB on a channel.
+fn large_publish(channel: u16) -> Vec<u8> {
+    let bytes = 4 << 20;
+    let header = frame(2, channel, &[&[0, 60, 0, 0][..], &(bytes as u64).to_be_bytes(), &[0, 0]].concat());
+    let mut input = [method(channel, 60, 40, b"\0\0\0\x01q\0"), header].concat();
+    for piece in vec![7; bytes].chunks(131_064) {
+        input.extend(frame(3, channel, piece));
+    }
+    input
+}
+
+#[test]
+fn transactions_of_all_channels_together_are_bounded() {
+    let mut script = opened();
+    script.feed(&[method(1, 90, 10, b""), method(2, 20, 10, b"\0"), method(2, 90, 10, b"")].concat());
+    for _ in 0..7 {
+        script.feed(&large_publish(1));
+    }
+    script.feed(&method(1, 90, 20, b""));
+    assert_eq!(methods(&script.take_output()).last(), Some(&(1, 90, 21)), "committed");
+    for _ in 0..4 {
+        script.feed(&[large_publish(1), large_publish(2)].concat());
+    }
+    let closed = methods(&script.take_output());
+    assert_eq!(closed, [(0, 10, 50)], "32 MiB and the frames' heads are too much");
+}
+
+#[test]
+fn a_transaction_knows_what_it_has_settled() {
+    let mut script = opened();
+    script.feed(&[method(1, 90, 10, b""), consume("t")].concat());
+    for seq in 1..=4 {
+        script.effect(delivery(1, seq));
+    }
+    script.take_output();
+    let ack = |tag: u8, multiple: u8| method(1, 60, 80, &[0, 0, 0, 0, 0, 0, 0, tag, multiple]);
+    script.feed(&[ack(2, 1), ack(4, 0), ack(3, 0)].concat());
+    assert_eq!(methods(&script.take_output()), []);
+    script.feed(&method(1, 90, 20, b""));
+    let committed = script.take_requests().pop().expect("is there").1;
+    let Request::Atomic(parts) = committed else { panic!("{committed:?}") };
+    assert_eq!(parts.len(), 3);
+    script.take_output();
+    for seq in 5..=6 {
+        script.effect(delivery(1, seq));
+    }
+    script.take_output();
+    script.feed(&[ack(6, 1), ack(5, 0)].concat());
+    assert_eq!(methods(&script.take_output()), [(1, 20, 40)], "covered by the one before");
+}
+
+#[test]
+fn deliveries_of_a_stream_are_settled_in_a_transaction_too() {
+    let topic = |name: &Name| TopicInfo {
+        name: name.clone(),
+        first: Offset(0),
+        next: Offset(1),
+        bytes: 5,
+        subscribers: 0,
+        age_ms_max: 0,
+        bytes_max: 0,
+    };
+    let mut script = script_answering(move |id, request| {
+        let missing = |name: &Name| BrokerError::NotFound {
+            kind: framegate_broker::Kind::Queue,
+            name: name.clone(),
+            vhost: Name::from_static("/"),
+        };
+        let result = match request {
+            Request::Define(Define::QueuePassive(name)) => Err(missing(name)),
+            Request::Consume(consume) => Err(missing(&consume.queue)),
+            Request::Query(Query::Topic(name)) => Ok(Reply::Topic(topic(name))),
+            _ => return answer(id, request),
+        };
+        vec![Effect::Reply(id, result)]
+    });
+    open_channel(&mut script);
+    let qos = method(1, 60, 10, &[0, 0, 0, 0, 0, 1, 0]);
+    script.feed(&[method(1, 90, 10, b""), qos, consume("t")].concat());
+    let consumer = script.subscriptions.first().expect("is there").0;
+    let cursor: Cursor = "1.0:1".parse().expect("is there");
+    script.subscribed(consumer, Ok(Subscribed { cursor, exact: true }));
+    let Effect::Delivery(Delivery { envelope, frame, origin, .. }) = delivery(1, 1) else {
+        panic!("is there")
+    };
+    let event = FeedEvent::new(name("q"), Some((TopicId(1), Offset(0))), cursor, envelope, frame, origin);
+    assert!(!script.item(consumer, &FeedItem::Event(event.into())), "the prefetch is used up");
+    script.take_output();
+    script.feed(&[method(1, 60, 80, &[0, 0, 0, 0, 0, 0, 0, 1, 0]), method(1, 90, 20, b"")].concat());
+    assert_eq!(methods(&script.take_output()), [(1, 90, 21)]);
+    assert_eq!(script.resumed, [consumer], "there is room again");
+    let asks = |(_, request): &(RequestId, Request)| matches!(request, Request::Atomic(_));
+    assert!(!script.take_requests().iter().any(asks), "the broker knows nothing of it");
 }
 
 #[test]

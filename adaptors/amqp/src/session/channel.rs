@@ -261,6 +261,9 @@ impl Channel {
         if let Some(content) = self.content.take() {
             content.forget(link);
         }
+        if let Mode::Tx(tx) = &mut self.mode {
+            drop(tx.take(&mut link.in_tx));
+        }
         let mut holders = std::mem::take(&mut self.consumers);
         holders.retain(|consumer| {
             let gone = link.consumers.remove(consumer);

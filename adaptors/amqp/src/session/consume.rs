@@ -2,7 +2,7 @@
 
 use framegate_adaptor_api::{Egress, Outbound};
 use framegate_broker::{
-    BrokerError, Consume, ConsumerId, Credit, Define, Delivery, Fetch, Kind, Name, Outcome, Position,
+    BrokerError, Consume, ConsumerId, Credit, Define, Delivery, Fetch, Kind, Name, Outcome, PoolId, Position,
     QueueSpec, Reply, Request,
 };
 
@@ -54,7 +54,8 @@ impl Channel {
             return Ok(());
         }
         let is_first = self.pool.is_none();
-        let pool = *self.pool.get_or_insert_with(|| link.next_pool());
+        // The number comes again with the channel's, so that a connection has at most one for each number.
+        let pool = *self.pool.get_or_insert(PoolId(self.number.into()));
         // Consumers that run already share it from now on.
         for consumer in self.consumers.iter().filter(|_| is_first) {
             if link.consumers.get(consumer).is_some_and(|c| !c.no_ack) {
@@ -253,9 +254,8 @@ impl Channel {
     ) {
         let tag = lossy(tag.0);
         let consumer = self.consumer_of(link, &tag);
-        let is_stream = |id: &ConsumerId| link.consumers.get(id).is_some_and(|c| c.stream.is_some());
         match consumer {
-            Some(consumer) if is_stream(&consumer) => {
+            Some(consumer) if link.is_stream(consumer) => {
                 out.unsubscribe.push(consumer);
                 self.forget_consumer(link, consumer);
                 if !nowait {

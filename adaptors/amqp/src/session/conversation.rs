@@ -1,7 +1,7 @@
 //! What a client that is logged in and the broker have going: channels, and which of them hears what. Never cuts frames and
 //! answers no method of the connection.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use framegate_adaptor_api::{Egress, Outbound, Subscribed};
@@ -215,20 +215,17 @@ impl Conversation {
         self.channels.get(&number).map(|c| &**c).filter(|channel| channel.owns(id))
     }
 
-    /// Everything up to a publish is safe: one ack for each channel's run.
+    /// Everything up to a publish is safe: one ack for each channel.
     fn confirmed(&mut self, upto: RequestId, out: &mut Outbound) {
-        let mut runs: Vec<(u16, u64)> = Vec::new();
+        let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
         while let Some(id) = self.link.unconfirmed.pop_front_if(|id| *id <= upto) {
             if !self.channel_of(id).is_some_and(|c| c.phase == Phase::Open) {
                 continue;
             }
             let (number, _) = split_id(id);
-            match runs.iter_mut().find(|(of, _)| *of == number) {
-                Some((_, count)) => *count += 1,
-                None => runs.push((number, 1)),
-            }
+            *counts.entry(number).or_default() += 1;
         }
-        for (number, count) in runs {
+        for (number, count) in counts {
             if let Some(channel) = self.channels.get_mut(&number) {
                 channel.acknowledge(count, out);
             }

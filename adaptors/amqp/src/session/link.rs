@@ -11,11 +11,12 @@ use std::collections::{HashMap, VecDeque};
 
 use framegate_adaptor_api::Outbound;
 use framegate_broker::{
-    BrokerError, ConsumerId, Happening, HeaderTable, Lease, Name, Outcome, PoolId, Request, RequestId, Said,
-    Seq, Settle, Word, feed,
+    BrokerError, ConsumerId, Happening, HeaderTable, Lease, Name, Outcome, Request, RequestId, Said, Seq,
+    Settle, Word, feed,
 };
 use framegate_frame::Limits;
 
+use super::tx::InTx;
 use crate::codec::{MethodId, Short};
 use crate::failure::Failure;
 use crate::limits::SETTLED_AT_ONCE_MAX;
@@ -83,10 +84,11 @@ pub(super) struct Link {
     /// Bytes of contents that are still arriving.
     pub(super) unfinished: usize,
     pub(super) has_published: bool,
+    /// What all transactions hold.
+    pub(super) in_tx: InTx,
     settling: Option<Settling>,
     next_request: u64,
     next_consumer: u32,
-    next_pool: u32,
     last_exchange: Name,
     last_key: Name,
 }
@@ -107,10 +109,10 @@ impl Link {
             unconfirmed: VecDeque::new(),
             unfinished: 0,
             has_published: false,
+            in_tx: InTx::default(),
             settling: None,
             next_request: 0,
             next_consumer: 0,
-            next_pool: 0,
             last_exchange: Name::default(),
             last_key: Name::default(),
         }
@@ -151,6 +153,11 @@ impl Link {
         self.settling = Some(Settling { channel, consumer, outcome, word, seqs });
     }
 
+    /// A subscription stands behind a consumer.
+    pub(super) fn is_stream(&self, consumer: ConsumerId) -> bool {
+        self.consumers.get(&consumer).is_some_and(|c| c.stream.is_some())
+    }
+
     /// Sends the settlements that wait.
     pub(super) fn flush(&mut self, out: &mut Outbound) {
         if let Some(Settling { channel, consumer, outcome, word, seqs }) = self.settling.take() {
@@ -188,11 +195,6 @@ impl Link {
     pub(super) fn next_consumer(&mut self) -> ConsumerId {
         self.next_consumer = self.next_consumer.wrapping_add(1);
         ConsumerId(self.next_consumer)
-    }
-
-    pub(super) fn next_pool(&mut self) -> PoolId {
-        self.next_pool += 1;
-        PoolId(self.next_pool)
     }
 
     /// Name of the exchange of a publish; the one of before costs nothing.

@@ -435,6 +435,10 @@ impl Session for AmqpSession {
 
     fn tick(&mut self, now: Duration, out: &mut Outbound) -> Result<Duration, SessionError> {
         self.now = now;
+        // Heartbeats of a client that is held lie unread: its silence is ours.
+        if self.blocked || self.conversation.is_held() {
+            self.heartbeat.heard();
+        }
         let wait = match &mut self.state {
             State::Refusing { mechanism, until } => {
                 let until = *until.get_or_insert(now + self.settings.login_refusal_delay);

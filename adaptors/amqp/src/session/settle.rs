@@ -68,7 +68,7 @@ impl Channel {
                 (tag, true) if tag <= self.unacked.last_tag() && !self.unacked.is_empty() => {}
                 (tag, _) => drop(self.unacked.get(tag).map_err(unknown)?),
             }
-            return tx.settle(tag, multiple, outcome, method);
+            return tx.settle(&mut link.in_tx, (tag, multiple), outcome, method);
         }
         if !multiple {
             let (consumer, seq) = self.unacked.take(tag).map_err(unknown)?;
