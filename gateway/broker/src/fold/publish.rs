@@ -37,8 +37,12 @@ impl Core {
         targets: Targets,
     ) {
         let (answer, mandatory) = (publish.answer, publish.mandatory);
-        if let Some(live) = self.connections.get_mut(&connection) {
-            live.publishes = true;
+        let is_first = self
+            .connections
+            .get_mut(&connection)
+            .is_some_and(|live| !std::mem::replace(&mut live.publishes, true));
+        if is_first && self.full {
+            self.push_effect(connection, Effect::Blocked(true));
         }
         let returned = mandatory.then(|| (publish.frame.clone(), self.envelope_of(&publish)));
         match self.take_publish(connection, vhost, publish, targets) {

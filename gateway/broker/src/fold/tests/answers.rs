@@ -1,5 +1,7 @@
 //! The order of what a connection hears, pulls, atomic requests.
 
+use framegate_storage::{Report, Resource, StoreError};
+
 use super::rig::{Rig, consumer, message, name, pull, queue, seq, settlement, text};
 use crate::definition::QueueProperties;
 use crate::error::BrokerError;
@@ -53,6 +55,23 @@ fn one_confirm_stands_for_the_transient_ones_of_a_pass() {
     rig.settle();
     let effects = peer.effects();
     assert!(matches!(effects[..], [Effect::Confirmed { upto }] if upto == ids[49]), "{effects:?}");
+}
+
+#[test]
+fn who_publishes_first_while_there_is_no_room_is_told_as_the_others_were() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    plain(&mut rig, &mut peer, &["q"]);
+    rig.core.report(Report::Full(StoreError::Full { what: Resource::Disk }));
+    rig.pass();
+    assert!(peer.effects().is_empty(), "it has published nothing");
+    rig.send(&mut peer, vec![Request::Publish(message("q", "a")), Request::Publish(message("q", "b"))]);
+    rig.pass();
+    let told = |effects: &[Effect]| effects.iter().filter(|e| matches!(e, Effect::Blocked(true))).count();
+    assert_eq!(told(&peer.effects()), 1);
+    rig.core.report(Report::Room);
+    rig.pass();
+    assert!(peer.effects().iter().any(|e| matches!(e, Effect::Blocked(false))));
 }
 
 #[test]
