@@ -5,8 +5,8 @@ use framegate_adaptor_api::testing::{SessionScript, session_context};
 use framegate_adaptor_api::{Serve, Subscribed, protocols};
 use framegate_amqp as _;
 use framegate_broker::{
-    BrokerError, Credit, Cursor, Define, Delivery, Effect, Envelope, FeedEvent, FeedItem, Happening, Keys,
-    Name, Offset, Origin, Outcome, Position, Query, QueueInfo, Reply, Request, RequestId, Seq, TopicId,
+    BrokerError, Consume, Credit, Cursor, Define, Delivery, Effect, Envelope, FeedEvent, FeedItem, Happening,
+    Keys, Name, Offset, Origin, Outcome, Position, Query, QueueInfo, Reply, Request, RequestId, Seq, TopicId,
     TopicInfo, Word,
 };
 use framegate_frame::{Frame, FrameKind, Limits};
@@ -96,6 +96,24 @@ fn script_answering(
     let mut script = SessionScript::new(open(&context)).answering(answer);
     script.open();
     script
+}
+
+fn no_queue(name: &Name) -> BrokerError {
+    let (kind, vhost) = (framegate_broker::Kind::Queue, Name::from_static("/"));
+    BrokerError::NotFound { kind, name: name.clone(), vhost }
+}
+
+/// A topic that keeps one event.
+fn topic(name: &Name) -> TopicInfo {
+    TopicInfo {
+        name: name.clone(),
+        first: Offset(0),
+        next: Offset(1),
+        bytes: 5,
+        subscribers: 0,
+        age_ms_max: 0,
+        bytes_max: 0,
+    }
 }
 
 /// Opens a connection and channel 1.
@@ -373,24 +391,10 @@ fn a_transaction_knows_what_it_has_settled() {
 
 #[test]
 fn deliveries_of_a_stream_are_settled_in_a_transaction_too() {
-    let topic = |name: &Name| TopicInfo {
-        name: name.clone(),
-        first: Offset(0),
-        next: Offset(1),
-        bytes: 5,
-        subscribers: 0,
-        age_ms_max: 0,
-        bytes_max: 0,
-    };
     let mut script = script_answering(move |id, request| {
-        let missing = |name: &Name| BrokerError::NotFound {
-            kind: framegate_broker::Kind::Queue,
-            name: name.clone(),
-            vhost: Name::from_static("/"),
-        };
         let result = match request {
-            Request::Define(Define::QueuePassive(name)) => Err(missing(name)),
-            Request::Consume(consume) => Err(missing(&consume.queue)),
+            Request::Define(Define::QueuePassive(name)) => Err(no_queue(name)),
+            Request::Consume(consume) => Err(no_queue(&consume.queue)),
             Request::Query(Query::Topic(name)) => Ok(Reply::Topic(topic(name))),
             _ => return answer(id, request),
         };
@@ -413,6 +417,32 @@ fn deliveries_of_a_stream_are_settled_in_a_transaction_too() {
     assert_eq!(script.resumed, [consumer], "there is room again");
     let asks = |(_, request): &(RequestId, Request)| matches!(request, Request::Atomic(_));
     assert!(!script.take_requests().iter().any(asks), "the broker knows nothing of it");
+}
+
+#[test]
+fn a_channel_that_fails_while_its_stream_starts_holds_up_nobody() {
+    let mut script = script_answering(move |id, request| match request {
+        Request::Define(Define::QueuePassive(name)) | Request::Consume(Consume { queue: name, .. }) => {
+            vec![Effect::Reply(id, Err(no_queue(name)))]
+        }
+        // answered below
+        Request::Query(_) | Request::Define(Define::Bind(_)) => Vec::new(),
+        _ => answer(id, request),
+    });
+    open_channel(&mut script);
+    script.feed(&[method(1, 60, 10, &[0, 0, 0, 0, 0, 1, 0]), consume("t")].concat());
+    script.feed(&method(1, 50, 20, b"\0\0\x01q\x01x\0\0\0\0\0\0"));
+    let asked = script.take_requests();
+    let id = |of: fn(&Request) -> bool| asked.iter().find(|(_, request)| of(request)).expect("is there").0;
+    let look = id(|request| matches!(request, Request::Query(_)));
+    let bind = id(|request| matches!(request, Request::Define(Define::Bind(_))));
+    script.take_output();
+    script.effect(Effect::Reply(look, Ok(Reply::Topic(topic(&name("q"))))));
+    script.effect(Effect::Reply(bind, Err(no_queue(&name("q")))));
+    assert_eq!(methods(&script.take_output()), [(1, 20, 40)]);
+    assert_eq!(script.unsubscribed.len(), 1);
+    script.feed(&[method(1, 20, 41, b""), method(1, 20, 10, b"\0")].concat());
+    assert_eq!(methods(&script.take_output()), [(1, 20, 11)], "it is read on");
 }
 
 #[test]

@@ -270,6 +270,8 @@ impl Channel {
             let is_stream = gone.is_some_and(|c| c.stream.is_some());
             if is_stream {
                 out.unsubscribe.push(*consumer);
+                // of a start that is given up nothing will be heard
+                link.hold_for = link.hold_for.filter(|starting| starting != consumer);
             } else {
                 link.request(self.number, Request::Cancel(*consumer), out);
             }
