@@ -18,6 +18,9 @@ struct Inner {
     grants: Vec<Grant>,
 }
 
+/// What patterns see of the default exchange.
+const DEFAULT_EXCHANGE: &str = "amq.default";
+
 /// What a user may do in one vhost (`*`: in every vhost). Patterns match the whole name; None allows nothing.
 #[derive(Debug, Clone)]
 pub struct Grant {
@@ -64,7 +67,7 @@ impl Principal {
         self.grant(vhost).is_some()
     }
 
-    /// Checks one access.
+    /// Checks one access. The default exchange, whose name is empty, is `amq.default` to patterns.
     ///
     /// # Errors
     /// `Forbidden` when no grant of the vhost allows it.
@@ -75,7 +78,9 @@ impl Principal {
                 Access::Write => &grant.write,
                 Access::Read => &grant.read,
             };
-            pattern.as_ref().is_some_and(|p| p.as_str().is_empty() || p.is_match(name))
+            let shown =
+                if kind == Kind::Exchange && name.is_empty() { DEFAULT_EXCHANGE } else { name.as_str() };
+            pattern.as_ref().is_some_and(|p| p.as_str().is_empty() || p.is_match(shown))
         });
         if allowed {
             return Ok(());

@@ -124,10 +124,13 @@ fn check(principal: &Principal, vhost: &Name, request: &Request) -> Result<(), B
             }
             Define::DeleteExchange { name, .. } => may(Access::Configure, Kind::Exchange, name),
             Define::Queue(spec) => {
-                may(Access::Configure, Kind::Queue, &spec.name)?;
+                // of a name that the broker makes only the beginning is known
+                let made = spec.name.is_empty().then(|| Name::from_static(spec.prefix));
+                let name = made.as_ref().unwrap_or(&spec.name);
+                may(Access::Configure, Kind::Queue, name)?;
                 match &spec.properties.dead_letter_exchange {
                     Some(exchange) => {
-                        may(Access::Read, Kind::Queue, &spec.name)?;
+                        may(Access::Read, Kind::Queue, name)?;
                         may(Access::Write, Kind::Exchange, exchange)
                     }
                     None => Ok(()),
@@ -169,5 +172,30 @@ fn check(principal: &Principal, vhost: &Name, request: &Request) -> Result<(), B
             Err(BrokerError::Forbidden { kind: Kind::Vhost, name, vhost, user, access: Access::Read })
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::QueueSpec;
+    use crate::principal::Grant;
+
+    #[test]
+    fn the_default_exchange_and_queues_without_a_name_have_names_for_patterns() {
+        let pattern = |text: &str| regex_lite::Regex::new(&format!("^(?:{text})$")).ok();
+        let user = |configure, write| {
+            let vhost = Name::from_static("/");
+            let grant = Grant { vhost, configure: pattern(configure), write: pattern(write), read: None };
+            Principal::new(Name::from_static("ann"), Vec::new(), vec![grant])
+        };
+        let vhost = Name::from_static("/");
+        let unnamed =
+            Request::Define(Define::Queue(QueueSpec { prefix: "amq.gen-", ..QueueSpec::default() }));
+        assert_eq!(check(&user("amq\\.gen.*", ""), &vhost, &unnamed), Ok(()));
+        assert!(check(&user("app\\..*|", ""), &vhost, &unnamed).is_err());
+        let write = |user: &Principal| user.check(Access::Write, Kind::Exchange, &Name::default(), &vhost);
+        assert_eq!(write(&user("", "amq\\.default")), Ok(()));
+        assert!(write(&user("", "app\\..*|")).is_err());
     }
 }
