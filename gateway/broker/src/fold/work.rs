@@ -65,7 +65,9 @@ impl Core {
         let tokens = &mut self.tokens;
         self.work.retain(|work| match work {
             Work::GiveBack { queue, held } if *queue == of => {
-                held.values().filter_map(|h| h.token).for_each(|token| drop(tokens.remove(&token)));
+                for token in held.values().filter_map(|h| h.token) {
+                    tokens.remove(&token);
+                }
                 false
             }
             _ => true,
