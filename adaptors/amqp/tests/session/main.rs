@@ -1,5 +1,7 @@
 //! The session without a socket: captured clients, split anywhere, and valid frames in any order.
 
+mod orders;
+
 use framegate_adaptor_api::compliance::{self, Random, Transcripts};
 use framegate_adaptor_api::testing::{SessionScript, session_context};
 use framegate_adaptor_api::{Serve, Subscribed, protocols};
@@ -11,7 +13,7 @@ use framegate_broker::{
 };
 use framegate_frame::{Frame, FrameKind, Limits};
 
-const VECTORS: &str = include_str!("../../../tests/vectors/amqp/pika-rabbitmq.json");
+const VECTORS: &str = include_str!("../../../../tests/vectors/amqp/pika-rabbitmq.json");
 
 /// What the client of each captured connection sent, frame by frame.
 fn captured() -> Vec<Vec<Vec<u8>>> {
