@@ -2,6 +2,7 @@
 
 mod amqp;
 mod amqp_captures;
+mod amqp_crossing;
 mod amqp_errors;
 mod amqp_limits;
 mod backpressure;
