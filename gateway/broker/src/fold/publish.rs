@@ -257,6 +257,12 @@ impl Core {
         self.answer(to, gate, Ok(Reply::Atomic(published)));
     }
 
+    /// The content of an earlier publish that this one repeats.
+    fn known_content(&self, publish: &Publish) -> Option<u64> {
+        let dedup = publish.dedup.as_ref()?;
+        self.durable.dedups.get(&dedup.key, self.now.wall_ms).map(|known| known.content)
+    }
+
     /// Finds whatever would refuse a part, so that afterwards no part can be refused.
     fn check_atomic(
         &mut self,
@@ -271,9 +277,11 @@ impl Core {
             match task {
                 Task::Refused(error) | Task::RefusedPublish(error) => return Err(error.clone()),
                 Task::Publish(publish) => {
-                    self.check_room(&publish.1, &publish.0.frame, &mut room)?;
+                    let known = self.known_content(&publish.0);
+                    if known.is_none() {
+                        self.check_room(&publish.1, &publish.0.frame, &mut room)?;
+                    }
                     let Some(dedup) = &publish.0.dedup else { continue };
-                    let known = self.durable.dedups.get(&dedup.key, self.now.wall_ms).map(|k| k.content);
                     let before = dedups.insert(dedup.key, dedup.content).or(known);
                     if before.is_some_and(|content| content != dedup.content) {
                         return Err(BrokerError::Conflict);
@@ -301,6 +309,10 @@ impl Core {
         for task in tasks {
             if let Task::Publish(publish) = task {
                 let (publish, targets) = &mut **publish;
+                // a duplicate goes nowhere
+                if self.known_content(publish).is_some() {
+                    continue;
+                }
                 self.create_targets(connection, vhost, publish, targets)?;
             }
         }

@@ -5,58 +5,56 @@ use std::rc::Rc;
 
 use super::driver::text;
 use super::expect::Expected;
+use super::takers::is_active;
 use super::{Answered, Gate, Lease, Message, Model, Place, Queue, Seen, What};
 use crate::ids::{ConnectionId, ConsumerId, PoolId, RequestId, Seq};
 use crate::message::{DeathReason, Delivery, Position};
 use crate::name::Name;
 use crate::request::{Consume, Credit, Fetch};
 
-/// How much longer than asked for a pull may wait.
-const PATIENCE_MS: u64 = 5;
-
 /// One connection.
 #[derive(Debug, Default)]
 pub(in crate::fold) struct Connection {
     pub(in crate::fold) consumers: BTreeMap<ConsumerId, Consumer>,
-    pools: BTreeMap<PoolId, Option<u32>>,
+    pub(super) pools: BTreeMap<PoolId, Option<u32>>,
     pub(super) expected: VecDeque<Expected>,
     /// Pulls that are decided and whose answer waits for its turn: pass, and numbers.
-    decided: BTreeMap<RequestId, (usize, Vec<Position>)>,
+    pub(super) decided: BTreeMap<RequestId, (usize, Vec<Position>)>,
 }
 
 /// A consumer, or somebody who holds pulled messages.
 #[derive(Debug, Clone)]
 pub(in crate::fold) struct Consumer {
     pub(in crate::fold) queue: Name,
-    incarnation: u64,
-    prefetch: Option<u32>,
-    pool: Option<PoolId>,
-    terms: Terms,
-    priority: i32,
+    pub(super) incarnation: u64,
+    pub(super) prefetch: Option<u32>,
+    pub(super) pool: Option<PoolId>,
+    pub(super) terms: Terms,
+    pub(super) priority: i32,
     pub(in crate::fold) active: bool,
     /// The answer to its start was heard.
     pub(super) announced: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Terms {
-    auto_ack: bool,
-    lease_ms: Option<u64>,
-    tokens: bool,
+pub(super) struct Terms {
+    pub(super) auto_ack: bool,
+    pub(super) lease_ms: Option<u64>,
+    pub(super) tokens: bool,
 }
 
 /// A pull that waits.
 #[derive(Debug, Clone)]
 pub(in crate::fold) struct Waiter {
-    connection: ConnectionId,
-    id: RequestId,
-    fetch: Fetch,
-    deadline_ms: u64,
-    incarnation: u64,
+    pub(super) connection: ConnectionId,
+    pub(super) id: RequestId,
+    pub(super) fetch: Fetch,
+    pub(super) deadline_ms: u64,
+    pub(super) incarnation: u64,
     /// Its queue is gone: the answer is empty.
-    orphan: bool,
+    pub(super) orphan: bool,
     /// When its time was first found to be over.
-    over_ms: Option<u64>,
+    pub(super) over_ms: Option<u64>,
 }
 
 impl Waiter {
@@ -67,11 +65,6 @@ impl Waiter {
     pub(super) fn is_for(&self, queue: &Queue) -> bool {
         self.incarnation == queue.incarnation
     }
-}
-
-/// Messages may be pushed to that consumer, as far as the queue has a single active one.
-fn is_active(queue: &Queue, id: ConnectionId, consumer: ConsumerId) -> bool {
-    !queue.spec.properties.single_active || queue.active == Some((id, consumer))
 }
 
 impl Model {
@@ -134,7 +127,7 @@ impl Model {
         if queue.owner.is_some_and(|owner| owner != id) { Err("locked") } else { Ok(queue) }
     }
 
-    fn holds(&self, id: ConnectionId, consumer: ConsumerId) -> usize {
+    pub(super) fn holds(&self, id: ConnectionId, consumer: ConsumerId) -> usize {
         let held = |l: &Lease| l.connection == id && l.consumer == consumer;
         let queues = self.world.queues.values();
         queues.flat_map(|q| &q.messages).filter(|m| m.lease().is_some_and(held)).count()
@@ -354,28 +347,6 @@ impl Model {
         Ok(())
     }
 
-    fn can_take(&self, id: ConnectionId, consumer: ConsumerId, known: &Consumer) -> bool {
-        let queue = self.world.queues.get(&known.queue);
-        queue.is_none_or(|q| is_active(q, id, consumer))
-            && known.active
-            && known.announced
-            && self.has_credit(id, consumer, known)
-    }
-
-    fn has_credit(&self, id: ConnectionId, consumer: ConsumerId, known: &Consumer) -> bool {
-        if known.terms.auto_ack {
-            return known.prefetch != Some(0);
-        }
-        let room = |limit: Option<u32>, used: usize| limit.is_none_or(|limit| used < limit as usize);
-        let Some(connection) = self.connections.get(&id) else { return false };
-        let pooled = known.pool.is_none_or(|pool| {
-            let members = connection.consumers.iter().filter(|(_, c)| c.pool == Some(pool));
-            let used = members.map(|(c, _)| self.holds(id, *c)).sum();
-            room(connection.pools.get(&pool).copied().flatten(), used)
-        });
-        pooled && room(known.prefetch, self.holds(id, consumer))
-    }
-
     /// The first message of a queue goes to somebody: is it this one, and as it must be?
     fn give(
         &mut self,
@@ -492,6 +463,7 @@ impl Model {
             let was_over = messages.is_empty() && waiter.deadline_ms < self.now.mono_ms;
             if messages.len() < fetch.max as usize
                 && !was_over
+                && queue.ready_before(self.pass()) > 0
                 && self.certain_head(queue)
                 && (messages.is_empty() || !is_cold)
             {
@@ -499,7 +471,7 @@ impl Model {
                 return Err("it was given fewer than there are".to_owned());
             }
             // those that have expired may count until they are looked at
-            let least = if was_over { 0 } else { queue.ready() };
+            let least = if was_over { 0 } else { queue.ready_before(self.pass()) };
             let left = least..=ready.saturating_sub(messages.len() as u64);
             if !left.contains(&remaining) {
                 self.world = before;
@@ -542,43 +514,5 @@ impl Model {
 
     pub(in crate::fold) fn is_decided(&self, id: ConnectionId, request: RequestId) -> bool {
         self.connections.get(&id).is_some_and(|c| c.decided.contains_key(&request))
-    }
-
-    /// Nobody who can take a message waits while one is ready.
-    pub(super) fn all_given(&mut self) -> Result<(), String> {
-        for (name, queue) in &self.world.queues {
-            if !self.certain_head(queue) {
-                continue;
-            }
-            if let Some(waiter) = self.waiters.iter().find(|w| w.incarnation == queue.incarnation) {
-                return Err(format!("{name} has ready messages and {waiter:?} waits"));
-            }
-            for (id, connection) in &self.connections {
-                let idle = |(c, known): &(&ConsumerId, &Consumer)| {
-                    known.incarnation == queue.incarnation && self.can_take(*id, **c, known)
-                };
-                if let Some((consumer, _)) = connection.consumers.iter().find(idle) {
-                    return Err(format!(
-                        "{name} has ready messages and consumer {consumer} of {id} can take"
-                    ));
-                }
-            }
-        }
-        let open = |w: &Waiter| {
-            self.world.queues.get(&w.fetch.queue).is_none_or(|q| self.hi(q.gate) <= self.durable)
-        };
-        let now_ms = self.now.mono_ms;
-        let over = |w: &Waiter| w.orphan || (self.is_open() && open(w) && w.deadline_ms <= now_ms);
-        let over: Vec<bool> = self.waiters.iter().map(over).collect();
-        for (waiter, over) in self.waiters.iter_mut().zip(over) {
-            // it may look once more whether its message has been read
-            if over && waiter.over_ms.is_some_and(|since| since + PATIENCE_MS <= now_ms) {
-                return Err(format!("{waiter:?} waits too long"));
-            }
-            if over {
-                waiter.over_ms.get_or_insert(now_ms);
-            }
-        }
-        Ok(())
     }
 }

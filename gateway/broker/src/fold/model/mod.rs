@@ -13,6 +13,7 @@ mod publish;
 mod queue;
 mod routing;
 mod settle;
+mod takers;
 mod topic;
 
 use std::collections::{BTreeMap, HashMap};
@@ -395,18 +396,40 @@ impl Model {
         let mut any = !self.letters.is_empty();
         self.send_letters();
         for name in self.world.queues.keys().cloned().collect::<Vec<_>>() {
-            while let Some(queue) = self.world.queues.get(&name)
-                && queue.spec.properties.overflow == Overflow::DropHead
-                && queue.is_over(0, 0)
-                && let Some(at) = queue.first(|m| m.place == Place::Ready)
-            {
-                let uid = queue.messages[at].uid;
-                self.met("dropped");
-                self.dead_letter(&name, &[uid], DeathReason::MaxLen);
-                any = true;
-            }
+            any |= self.drop_heads(&name);
             // what comes to the head may have expired
             self.expire(&name);
+        }
+        any
+    }
+
+    /// After each request a queue drops its head as soon as it holds too many, once whoever can take something has taken
+    /// it: where somebody can, what was heard says what was left.
+    pub(super) fn relieve_at_once(&mut self) {
+        self.send_letters();
+        for name in self.names() {
+            let is_meant = |q: &Queue| {
+                q.spec.properties.overflow == Overflow::DropHead && q.is_over(0, 0) && !self.is_wanted(q)
+            };
+            if self.world.queues.get(&name).is_some_and(|q| is_meant(q)) {
+                self.expire(&name);
+                self.drop_heads(&name);
+            }
+        }
+    }
+
+    /// Drops heads until the limits hold. True when it did.
+    fn drop_heads(&mut self, name: &Name) -> bool {
+        let mut any = false;
+        while let Some(queue) = self.world.queues.get(name)
+            && queue.spec.properties.overflow == Overflow::DropHead
+            && queue.is_over(0, 0)
+            && let Some(at) = queue.first(|m| m.place == Place::Ready)
+        {
+            let uid = queue.messages[at].uid;
+            self.met("dropped");
+            self.dead_letter(name, &[uid], DeathReason::MaxLen);
+            any = true;
         }
         any
     }

@@ -30,6 +30,11 @@ struct Taken {
 impl Model {
     /// A request in its turn.
     pub(in crate::fold) fn request(&mut self, id: ConnectionId, request_id: RequestId, request: &Request) {
+        self.decide(id, request_id, request);
+        self.relieve_at_once();
+    }
+
+    fn decide(&mut self, id: ConnectionId, request_id: RequestId, request: &Request) {
         let mut announces = None;
         let (gate, answer) = match request {
             Request::Publish(publish) => return self.publish(id, request_id, publish),
@@ -229,6 +234,9 @@ impl Model {
             true => Gate::Behind(pass),
         };
         queue.put(uid, envelope, frame.clone(), gate, now.mono_ms, now.wall_ms);
+        if let Some(message) = queue.messages.last_mut() {
+            message.came = pass;
+        }
     }
 
     fn reached(&self, envelope: &Envelope, frame: &Frame) -> super::routing::Reached {
@@ -255,13 +263,17 @@ impl Model {
         found
     }
 
-    /// The publish goes to a queue that refuses what is too much.
-    pub(in crate::fold) fn may_refuse(&self, request: &Request) -> bool {
+    /// The publish goes to a queue with a limit: what it refuses, and the order in which it drops, hang on who takes.
+    pub(in crate::fold) fn is_limited(&self, request: &Request) -> bool {
         let Request::Publish(publish) = request else { return false };
         let (exchange, keys) = (publish.exchange.clone(), publish.keys.clone());
         let envelope = Envelope { exchange, keys, ..Envelope::default() };
-        let strict = |n: &Name| self.world.queues[n].spec.properties.overflow != Overflow::DropHead;
-        self.queues_of(&envelope, &publish.frame).iter().any(strict)
+        let limited = |n: &Name| {
+            let queue = &self.world.queues[n];
+            let strict = queue.spec.properties.overflow != Overflow::DropHead;
+            strict || (queue.spec.properties.length_max.is_some() && self.has_takers(queue))
+        };
+        self.queues_of(&envelope, &publish.frame).iter().any(limited)
     }
 
     /// The topic that keeps it: the first that a key names.

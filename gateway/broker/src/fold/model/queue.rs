@@ -59,6 +59,8 @@ pub(in crate::fold) struct Message {
     /// When it may be shown (queues that deliver only what is durable).
     pub(in crate::fold) gate: Gate,
     pub(in crate::fold) place: Place,
+    /// The pass in which it came.
+    pub(in crate::fold) came: usize,
     /// When it was given to somebody in this life of the broker, ms since the Unix epoch.
     pub(in crate::fold) given_ms: Option<u64>,
     pub(in crate::fold) seen: Seen,
@@ -177,6 +179,7 @@ impl Queue {
             stored,
             gate,
             place,
+            came: 0,
             given_ms: None,
             seen: Seen::No,
         });
@@ -245,6 +248,12 @@ impl Queue {
                 message.gate = decided(at).map_or(Gate::Free, Gate::At);
             }
         }
+    }
+
+    /// Ready messages without the dead letters that came in this pass: who took before they came did not see them.
+    pub(in crate::fold) fn ready_before(&self, pass: usize) -> u64 {
+        let fresh = |m: &Message| m.came == pass && !m.envelope.deaths.is_empty();
+        self.messages.iter().filter(|m| m.place == Place::Ready && !fresh(m)).count() as u64
     }
 
     /// Ready messages, those included that nobody may see yet.

@@ -6,6 +6,7 @@ use crate::definition::{
 };
 use crate::feed::{FeedItem, From, Subscribe};
 use crate::ids::Seq;
+use crate::message::Dedup;
 use crate::request::{Define, Outcome, Publish, Query, Reply, Request};
 
 fn events(items: &[FeedItem]) -> Vec<String> {
@@ -228,4 +229,22 @@ fn a_queue_that_holds_too_many_after_a_restart_drops_its_head() {
     rig = Rig::on(&rig.store, rig.now);
     let mut peer = rig.connect();
     assert_eq!(super::rig::info(&mut rig, &mut peer, "q").ready, 1, "a was held and is ready again");
+}
+
+#[test]
+fn a_duplicate_in_an_atomic_request_makes_no_topic() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    let dedup = Some(Dedup { key: [7; 16], content: 1 });
+    let publish =
+        |topic: &str| Request::Publish(Publish { dedup, ..Publish::to_topic(name(topic), frame("once")) });
+    rig.call(&mut peer, publish("first")).expect("published");
+    let Ok(Reply::Atomic(went)) = rig.call(&mut peer, Request::Atomic(vec![publish("second")])) else {
+        panic!("refused")
+    };
+    assert!(went[0].duplicate);
+    let Ok(Reply::Topics(topics)) = rig.call(&mut peer, Request::Query(Query::Topics)) else {
+        panic!("no topics")
+    };
+    assert_eq!(topics.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["first"]);
 }

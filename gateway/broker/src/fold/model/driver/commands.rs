@@ -1,7 +1,16 @@
 //! What the driver can do, and random sequences of it. A command says everything by small numbers that are taken modulo
 //! what there is, so that a sequence still makes sense when some of it is left out.
 
+use super::requests::QUEUES;
 use crate::request::Outcome;
+
+/// Few queues that have to do with each other: rings of dead letters, and limits with what becomes of the rest.
+const FEW: [&[&str]; 4] = [
+    &["round", "turn"],
+    &["round", "turn", "a", "dead"],
+    &["short", "d.short", "strict", "letters", "d.letters"],
+    &["gated", "single", "brief", "limited", "d.brief", "d.limited"],
+];
 
 /// Connections that there are.
 pub(super) const PEERS: u64 = 3;
@@ -201,14 +210,24 @@ impl Command {
     }
 }
 
-/// Random numbers by a seed (splitmix64).
+/// Random numbers by a seed (splitmix64), and what a life prefers.
 #[derive(Debug, Clone)]
-pub(super) struct Random(pub(super) u64);
+pub(super) struct Random {
+    state: u64,
+    /// Queues that this life knows, when it knows few; all otherwise.
+    queues: &'static [&'static str],
+}
 
 impl Random {
+    /// Every third life knows few queues, so that more happens in each.
+    pub(super) fn new(seed: u64) -> Self {
+        let queues = if seed.is_multiple_of(3) { FEW[(seed / 3) as usize % FEW.len()] } else { &[] };
+        Self { state: seed, queues }
+    }
+
     pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
@@ -223,6 +242,15 @@ impl Random {
         self.below(100_800)
     }
 
+    /// Chooses a queue.
+    fn queue(&mut self) -> u64 {
+        let any = self.any();
+        let count = QUEUES.len() as u64;
+        let known = self.queues.get((any % (self.queues.len() as u64).max(1)) as usize);
+        let at = known.and_then(|name| QUEUES.iter().position(|q| q == name));
+        at.map_or(any, |at| any / count * count + at as u64)
+    }
+
     fn one_in(&mut self, bound: u64) -> bool {
         self.below(bound) == 0
     }
@@ -234,7 +262,7 @@ impl Random {
     fn message(&mut self) -> Message {
         Message {
             to: self.any(),
-            key: self.any(),
+            key: self.queue(),
             flags: self.any(),
             ttl_ms: self.maybe(6, |r| 1 + r.below(2000)),
             delay_ms: self.maybe(10, |r| 1 + r.below(1500)).unwrap_or(0),
@@ -267,7 +295,7 @@ impl Random {
     /// The next command.
     pub(super) fn command(&mut self) -> Command {
         let peer = self.below(PEERS);
-        let (consumer, queue) = (self.below(4), self.any());
+        let (consumer, queue) = (self.below(4), self.queue());
         match self.below(208) {
             0..=49 => {
                 let count = 1 + self.below(4);
@@ -322,7 +350,7 @@ impl Random {
                 let binding = Binding {
                     exchange: self.any(),
                     to_queue: !self.one_in(5),
-                    target: self.any(),
+                    target: self.queue(),
                     key: self.any(),
                     arguments: self.any(),
                 };

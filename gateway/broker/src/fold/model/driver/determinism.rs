@@ -39,7 +39,7 @@ fn folded(life: &Life) -> u64 {
 #[test]
 fn one_log_gives_one_state_whoever_is_connected_and_whatever_the_time() {
     for seed in 900..904 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut life = Life::new(ROOMS[(seed % 4) as usize]).expect("started");
         for at in 0..LIFE {
             let command = random.command();
@@ -58,7 +58,7 @@ fn one_log_gives_one_state_whoever_is_connected_and_whatever_the_time() {
         assert_eq!(block_by_block(&life), one, "seed {seed}: in other pieces");
         // others take, settle and wait; none of it is written, so that the log stays as it is
         for other in 1..5 {
-            let mut random = Random(seed * 100 + other);
+            let mut random = Random::new(seed * 100 + other);
             for _ in 0..40 * other {
                 let command = random.command();
                 let writes =

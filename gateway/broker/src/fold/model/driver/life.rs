@@ -92,7 +92,6 @@ impl Life {
         }
         self.begin();
         self.perform(command)?;
-        self.model.send_letters();
         self.passes()?;
         self.compare_counts()?;
         if self.steps.is_multiple_of(64) {
@@ -285,7 +284,7 @@ fn routed_alike(model: &Model, mut requests: Vec<Request>) -> Vec<Request> {
         requests.retain(|r| makes(r) || !matches!(r, Request::Publish(_)));
     }
     // whether a queue is full hangs on what others take of it in between
-    if requests.iter().any(|r| model.may_refuse(r)) {
+    if requests.iter().any(|r| model.is_limited(r)) {
         requests.truncate(1);
     }
     requests

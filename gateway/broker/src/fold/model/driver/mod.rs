@@ -21,7 +21,7 @@ use life::{Life, Room};
 /// Commands of one seed.
 const LIFE: usize = 2500;
 /// Commands by default.
-const COMMANDS: usize = 30_000;
+const COMMANDS: usize = 100_000;
 /// Commands that are printed.
 const SHOWN: usize = 30;
 /// Attempts to shorten a sequence that fails.
@@ -75,7 +75,7 @@ fn shorten(room: Room, commands: Vec<Command>) -> (Vec<Command>, String) {
 }
 
 fn life_of(seed: u64, count: usize) -> Result<Counts, String> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let room = ROOMS[(random.next() % ROOMS.len() as u64) as usize];
     let commands: Vec<Command> = (0..count).map(|_| random.command()).collect();
     static FAILED: AtomicBool = AtomicBool::new(false);
@@ -108,6 +108,7 @@ fn number(variable: &str, default: u64) -> u64 {
 
 /// Every kind of command and of outcome that a run must have met.
 const MET: &[&str] = &[
+    "a dead letter that would go round",
     "a delay passed",
     "a duplicate",
     "a full queue refused",
@@ -123,6 +124,7 @@ const MET: &[&str] = &[
     "an auto-delete queue went",
     "an empty pull",
     "an exclusive queue went",
+    "an idle topic",
     "an unused queue went",
     "atomic",
     "atomic done",
@@ -146,6 +148,7 @@ const MET: &[&str] = &[
     "delete an exchange",
     "delivered",
     "delivered too often",
+    "died again for the same reason",
     "done",
     "dropped",
     "expired",

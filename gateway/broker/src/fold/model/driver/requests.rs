@@ -15,7 +15,7 @@ use crate::name::Name;
 use crate::request::{Answer, Consume, Fetch, Lease, Publish, Request, Settle};
 
 /// Queues by what they are.
-pub(super) const QUEUES: [&str; 22] = [
+pub(super) const QUEUES: [&str; 24] = [
     "plain",
     "a",
     "dead",
@@ -38,6 +38,8 @@ pub(super) const QUEUES: [&str; 22] = [
     "d.limited",
     "d.short",
     "d.letters",
+    "round",
+    "turn",
 ];
 const EXCHANGES: [&str; 9] =
     ["", "direct", "fanout", "topic", "headers", "passing", "inner", "amq.topic", "amq.direct"];
@@ -75,7 +77,10 @@ pub(super) fn queue_spec(number: u64, other: bool) -> QueueSpec {
             QueueProperties { message_ttl_ms: Some(600), priority: PriorityMode::Full, ..dead("d.brief") }
         }
         "limited" => QueueProperties { delivery_limit: Some(1), ..dead("d.limited") },
-        "short" => QueueProperties { length_max: Some(3), ..QueueProperties::default() },
+        "short" => QueueProperties { length_max: Some(3), ..dead("d.short") },
+        // what expires in both comes back and ends there
+        "round" => QueueProperties { message_ttl_ms: Some(250), ..dead("turn") },
+        "turn" => QueueProperties { message_ttl_ms: Some(300), delivery_limit: Some(2), ..dead("round") },
         "heavy" => QueueProperties { bytes_max: Some(60), ..QueueProperties::default() },
         "strict" => QueueProperties {
             length_max: Some(2),
@@ -159,6 +164,8 @@ pub(super) fn binding(wanted: &Binding) -> BindingSpec {
         // not to a queue that weighs what comes: a dead letter needs its frame there too
         true => BindTarget::Queue(match queue_name(wanted.target) {
             heavy if matches!(heavy.as_str(), "heavy" | "letters") => name("plain"),
+            // nor to one that dead letters of another queue come to: whose are first at one time is open
+            dead if dead.starts_with("d.") || matches!(dead.as_str(), "round" | "turn") => name("plain"),
             queue => queue,
         }),
         // not where a dead letter needs its frame: it moves when that has been read

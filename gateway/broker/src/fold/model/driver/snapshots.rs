@@ -44,7 +44,7 @@ fn move_some(life: &mut Life, skip: usize) {
 fn a_snapshot_is_the_state_and_what_is_written_again_is_what_it_was() {
     let (mut compared, mut moved) = (0, 0);
     for seed in 700..704 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut life = Life::new(ROOMS[(seed % 4) as usize]).expect("started");
         for at in 0..LIFE {
             let command = random.command();
