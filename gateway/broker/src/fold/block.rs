@@ -259,6 +259,7 @@ impl Core {
                 self.first = Lsn(last.0 + 1);
                 self.watch_idle(last);
                 Metrics::add(&self.shared.metrics.blocks, 1);
+                self.go_on_reading();
             }
             Err(error) => self.fail(error),
         }

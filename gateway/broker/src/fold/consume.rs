@@ -53,7 +53,7 @@ impl Core {
             Request::Recover(consumer) => self.recover(to, connection, consumer),
             Request::Browse(browse) => self.browse(to, connection, vhost, &browse),
             Request::Define(define) => self.define(to, connection, vhost, define),
-            Request::Query(Query::History(query)) => self.history(to, vhost, &query),
+            Request::Query(Query::History(query)) => self.history(to, vhost, query),
             Request::Query(query) => {
                 let result = self.query(vhost, query);
                 self.answer(to, Lsn(0), result);

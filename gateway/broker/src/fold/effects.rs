@@ -176,6 +176,7 @@ impl Core {
         }
         self.gated_calls.clear();
         self.gated_feed.clear();
+        self.postponed.clear();
         for watch in self.watches.values() {
             watch.close();
         }

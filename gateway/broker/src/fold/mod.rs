@@ -21,6 +21,7 @@ mod load;
 #[cfg(test)]
 mod model;
 mod moves;
+mod postponed;
 mod publish;
 mod query;
 mod reader;
@@ -156,6 +157,8 @@ pub(crate) struct Core {
     rings: Arc<RingBudget>,
     gated_feed: VecDeque<topics::Visible>,
     visible_to: Lsn,
+    /// Reads that wait for the open block.
+    postponed: Vec<postponed::Postponed>,
     woken: Vec<Arc<Watch>>,
     topic_idle_since: BTreeMap<crate::ids::TopicId, u64>,
     groups: groups::Groups,
@@ -211,7 +214,7 @@ impl Core {
             Inbox::Kept(kept) => self.kept(kept),
             Inbox::Unwatch(watch) => self.unwatch(watch),
             Inbox::Page { watch, after, told, events_max, bytes_max, reply } => {
-                self.page(watch, (after, told), events_max, bytes_max, reply);
+                self.page(postponed::PageWanted { watch, after, told, events_max, bytes_max, reply });
             }
             // the thread handles the end
             Inbox::Stop(_) | Inbox::Abandon => {}

@@ -109,6 +109,7 @@ impl Core {
             rings: Arc::new(RingBudget::default()),
             gated_feed: Default::default(),
             visible_to: durable_to,
+            postponed: Vec::new(),
             woken: Vec::new(),
             topic_idle_since: Default::default(),
             keeper,

@@ -9,18 +9,19 @@ use framegate_storage::Lsn;
 use tokio::sync::oneshot;
 
 use super::inbox::Inbox;
+use super::postponed::{PageWanted, Postponed};
 use super::reader::{PageJob, Unread};
 use super::{Core, timers::Timer};
 use crate::definition::TopicSpec;
 use crate::error::BrokerError;
-use crate::feed::{Cursor, FeedEvent, From, Page, Parts, Start, Subscribe, Watch};
+use crate::feed::{Cursor, FeedEvent, From, Parts, Start, Subscribe, Watch};
 use crate::ids::{Offset, TopicId, WatchId};
 use crate::limits::SLICE_MESSAGES_MAX;
 use crate::message::{Envelope, Origin};
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::record::Record;
-use crate::state::{TopicEntry, TopicState};
+use crate::state::{OPEN_BLOCK, TopicEntry, TopicState};
 
 /// How often topics are looked at for events that are no longer kept.
 const SWEEP_MS: u64 = 1000;
@@ -194,15 +195,10 @@ impl Core {
         }
     }
 
-    /// Finds the events of a page and has them read.
-    pub(super) fn page(
-        &mut self,
-        watch: WatchId,
-        (after, told): (Lsn, Lsn),
-        events_max: usize,
-        bytes_max: usize,
-        reply: oneshot::Sender<Result<Page, BrokerError>>,
-    ) {
+    /// Finds the events of a page and has them read. It ends before an event whose body is being written again, and waits
+    /// when that is the first one.
+    pub(super) fn page(&mut self, wanted: PageWanted) {
+        let PageWanted { watch, after, told, events_max, bytes_max, .. } = wanted;
         let topics = self.editor.topics_of(watch);
         let (mut gone_to, mut is_new) = (after, false);
         let mut heads = BinaryHeap::new();
@@ -217,32 +213,34 @@ impl Core {
         // what other topics keep there is not passed over
         let kept: Option<&Reverse<(u64, TopicId, u64)>> = heads.peek();
         let gone_to = kept.map_or(gone_to, |head| gone_to.min(Lsn(head.0.0 - 1)));
-        let mut job = PageJob {
-            events: Vec::new(),
-            after,
-            complete_to: self.visible_to.max(after),
-            gone_to: is_new.then_some(gone_to),
-            told: self.newest(),
-            reply,
-        };
+        let mut events = Vec::new();
+        let mut complete_to = self.visible_to.max(after);
         let mut bytes = 0;
         while let Some(Reverse((lsn, id, offset))) = heads.pop() {
             if lsn > self.visible_to.0 {
                 break;
             }
-            if job.events.len() >= events_max.max(1) || bytes >= bytes_max {
-                job.complete_to = Lsn(lsn - 1);
+            if events.len() >= events_max.max(1) || bytes >= bytes_max {
+                complete_to = Lsn(lsn - 1);
                 break;
             }
             let Some(topic) = self.durable.topic(id) else { continue };
             let Some(entry) = topic.entries.get(offset) else { continue };
+            if entry.block == OPEN_BLOCK {
+                if events.is_empty() {
+                    return self.postpone(Postponed::Page(wanted));
+                }
+                complete_to = Lsn(lsn - 1);
+                break;
+            }
             bytes += entry.len as usize;
-            job.events.push(self.unread(id, topic, offset, entry));
+            events.push(self.unread(id, topic, offset, entry));
             if let Some((next, entry)) = topic.entries.at_or_after(offset + 1) {
                 heads.push(Reverse((entry.lsn, id, next)));
             }
         }
-        self.reader.page(job);
+        let (gone_to, told) = (is_new.then_some(gone_to), self.newest());
+        self.reader.page(PageJob { events, after, complete_to, gone_to, told, reply: wanted.reply });
     }
 
     /// An event whose body is still to be read.

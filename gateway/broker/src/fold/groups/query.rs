@@ -2,6 +2,7 @@
 
 use framegate_storage::Lsn;
 
+use super::super::postponed::Postponed;
 use super::super::reader::HistoryJob;
 use super::super::{AnswerTo, Core};
 use super::define::place_of;
@@ -12,6 +13,7 @@ use crate::ids::{Offset, QueueId};
 use crate::limits::{GROUP_GAP_MAX, HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, SLOW_MEMBER_MS};
 use crate::name::Name;
 use crate::request::Reply;
+use crate::state::OPEN_BLOCK;
 
 impl Core {
     /// All groups of a vhost, or of one topic.
@@ -106,10 +108,12 @@ impl Core {
         }
     }
 
-    /// Kept events of a topic; the answer comes when they have been read.
-    pub(in crate::fold) fn history(&mut self, to: AnswerTo, vhost: &Name, query: &HistoryQuery) {
-        match self.history_job(to, vhost, query) {
-            Ok(job) => {
+    /// Kept events of a topic; the answer comes when they have been read. It ends before an event whose body is being
+    /// written again, and waits when that is the first one.
+    pub(in crate::fold) fn history(&mut self, to: AnswerTo, vhost: &Name, query: HistoryQuery) {
+        match self.history_job(to, vhost, &query) {
+            Ok(None) => self.postpone(Postponed::History(to, vhost.clone(), query)),
+            Ok(Some(job)) => {
                 if let Err(error) = self.reader.history(job) {
                     self.answer(to, Lsn(0), Err(error));
                 }
@@ -118,12 +122,13 @@ impl Core {
         }
     }
 
+    /// `None`: the first body cannot be read before the open block is closed.
     fn history_job(
         &self,
         to: AnswerTo,
         vhost: &Name,
         query: &HistoryQuery,
-    ) -> Result<HistoryJob, BrokerError> {
+    ) -> Result<Option<HistoryJob>, BrokerError> {
         let id = self.editor.current().topic(vhost, &query.topic);
         let found = id.and_then(|id| Some((id, self.durable.topic(id)?)));
         let (id, topic) = found.ok_or_else(|| Self::missing(Kind::Topic, &query.topic, vhost))?;
@@ -139,10 +144,16 @@ impl Core {
         let (mut events, mut bytes) = (Vec::new(), 0);
         while offset < end && (events.len() as u64) < max && bytes < HISTORY_BYTES_MAX {
             let Some(entry) = topic.entries.get(offset) else { break };
+            if entry.block == OPEN_BLOCK {
+                if events.is_empty() {
+                    return Ok(None);
+                }
+                break;
+            }
             bytes += entry.len as usize;
             events.push(self.unread(id, topic, offset, entry));
             offset += 1;
         }
-        Ok(HistoryJob { to, events, next: (offset < end).then_some(Offset(offset)) })
+        Ok(Some(HistoryJob { to, events, next: (offset < end).then_some(Offset(offset)) }))
     }
 }

@@ -7,9 +7,11 @@ use std::sync::atomic::Ordering;
 
 use super::rig::{Peer, Rig, consumer, frame, message, name, pull, queue, seq, settlement, text};
 use crate::definition::{ExchangeKind, ExchangeSpec, QueueProperties, TopicSpec};
+use crate::feed::{FeedItem, From, Subscribe};
 use crate::fold::Now;
 use crate::fold::survey::Survivor;
-use crate::ids::{QueueId, Seq};
+use crate::group::{GroupStart, HistoryQuery};
+use crate::ids::{Offset, QueueId, Seq, TopicId};
 use crate::limits::Limits;
 use crate::request::{Define, Outcome, Publish, Query, Reply, Request};
 use crate::state::Placed;
@@ -33,6 +35,64 @@ fn write_again(rig: &mut Rig, queue: QueueId, seq: u64) {
     let body = slot.body().expect("it is in the log");
     let bytes = rig.store.fetch(ShardId(0), &[body]).remove(0);
     rig.core.move_bodies(vec![(Survivor { what: Placed::Queue(queue, Seq(seq)), body }, bytes)]);
+}
+
+/// Writes the body of an event again, in the open block.
+fn write_event_again(rig: &mut Rig, offset: u64) {
+    let topic = rig.core.durable.topics().next().expect("there is one");
+    let what = Placed::Topic(topic.id, Offset(offset));
+    let body = topic.entries.get(offset).expect("it is there").body();
+    let bytes = rig.store.fetch(ShardId(0), &[body]).remove(0);
+    rig.core.move_bodies(vec![(Survivor { what, body }, bytes)]);
+}
+
+#[test]
+fn a_replay_misses_no_event_that_is_being_written_again() {
+    for moved in 0..3_usize {
+        let (mut rig, mut peer) = forgetful();
+        for body in ["a", "b", "c"] {
+            rig.put(&mut peer, Publish::to_topic(name("t"), frame(body)));
+        }
+        let what = Subscribe { patterns: vec![name("t")], from: From::Earliest };
+        let mut subscription = rig.subscribe(what).expect("subscribed");
+        write_event_again(&mut rig, moved as u64);
+        let waker = std::task::Waker::noop();
+        let mut items = Vec::new();
+        // the page is asked for while the body stands in the open block
+        let asked = subscription.poll_next(&mut std::task::Context::from_waker(waker), &mut items, 10);
+        assert!(asked.is_pending() && items.is_empty());
+        rig.take_inbox();
+        rig.pass();
+        items.extend(rig.read(&mut subscription));
+        let bodies: Vec<String> = items
+            .iter()
+            .map(|item| match item {
+                FeedItem::Event(event) => String::from_utf8_lossy(event.frame.data()).into_owned(),
+                FeedItem::Lost { .. } => "lost".to_owned(),
+            })
+            .collect();
+        assert_eq!(bodies, ["a", "b", "c"], "{moved} was written again");
+    }
+}
+
+#[test]
+fn a_history_ends_before_an_event_that_is_being_written_again_and_waits_for_the_first_one() {
+    let (mut rig, mut peer) = forgetful();
+    for body in ["a", "b", "c"] {
+        rig.put(&mut peer, Publish::to_topic(name("t"), frame(body)));
+    }
+    for (moved, expected) in [(0, ("abc", None)), (1, ("a", Some(1))), (2, ("ab", Some(2)))] {
+        write_event_again(&mut rig, moved);
+        let from = GroupStart::Earliest;
+        let query = HistoryQuery { topic: name("t"), from, before: None, until_ms: None, max: 10 };
+        let id = rig.send(&mut peer, vec![Request::Query(Query::History(query))])[0];
+        let history = rig.until_history(&mut peer, id);
+        let bodies: String = history.events.iter().map(|e| String::from_utf8_lossy(e.frame.data())).collect();
+        assert_eq!((bodies.as_str(), history.next.map(|n| n.0)), expected, "{moved} was written again");
+        rig.settle();
+    }
+    let topic = rig.core.durable.topic(TopicId(0)).expect("it is there");
+    assert_eq!(topic.entries.iter().count(), 3);
 }
 
 #[test]
