@@ -1,5 +1,6 @@
 //! A ring of `Arc` pages of 1024 entries, indexed by a dense number. A snapshot clones page pointers; a change copies a
-//! page that is shared. The front advances over entries that are gone.
+//! page that is shared. The front advances over entries that are gone; a page behind it of which all are gone takes no
+//! memory, so that one entry that stays does not keep those that passed it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,10 +17,22 @@ pub(crate) trait Gone: Clone {
     fn is_gone(&self) -> bool;
 }
 
+/// Entries, none of them stored when all are gone and others follow on a later page.
+#[derive(Debug, Clone)]
+struct Page<T> {
+    entries: Vec<T>,
+    /// Entries that are there.
+    live: usize,
+}
+
+impl<T> Page<T> {
+    const EMPTY: Self = Self { entries: Vec::new(), live: 0 };
+}
+
 /// See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Pages<T> {
-    pages: VecDeque<Arc<Vec<T>>>,
+    pages: VecDeque<Arc<Page<T>>>,
     /// Number of the first entry of the first page; a multiple of the page size.
     base: u64,
     /// No entry below it is there.
@@ -53,16 +66,22 @@ impl<T: Gone> Pages<T> {
             self.base = number / SIZE * SIZE;
             self.first = number;
         }
+        if self.base + self.pages.len() as u64 * SIZE <= number
+            && let Some(last) = self.pages.back_mut().filter(|last| last.live == 0)
+        {
+            *last = Arc::new(Page::EMPTY);
+        }
         while self.base + self.pages.len() as u64 * SIZE <= number {
-            self.pages.push_back(Arc::new(Vec::new()));
+            self.pages.push_back(Arc::new(Page::EMPTY));
         }
         let page = Arc::make_mut(self.pages.back_mut().expect("a page for the number was pushed"));
-        if page.capacity() == 0 {
-            page.reserve_exact(PAGE_ENTRIES);
+        if page.entries.capacity() == 0 {
+            page.entries.reserve_exact(PAGE_ENTRIES);
         }
         let at = (number % SIZE) as usize;
-        page.resize_with(at, T::gone);
-        page.push(entry);
+        page.entries.resize_with(at, T::gone);
+        page.live += usize::from(!entry.is_gone());
+        page.entries.push(entry);
         self.next = number + 1;
     }
 
@@ -77,20 +96,32 @@ impl<T: Gone> Pages<T> {
     /// An entry that is there.
     pub(crate) fn get(&self, number: u64) -> Option<&T> {
         let offset = number.checked_sub(self.base)?;
-        self.pages.get((offset / SIZE) as usize)?.get((offset % SIZE) as usize).filter(|e| !e.is_gone())
+        self.pages
+            .get((offset / SIZE) as usize)?
+            .entries
+            .get((offset % SIZE) as usize)
+            .filter(|e| !e.is_gone())
     }
 
     /// An entry that is there, to change.
     pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         let offset = number.checked_sub(self.base)?;
         let page = self.pages.get_mut((offset / SIZE) as usize)?;
-        Arc::make_mut(page).get_mut((offset % SIZE) as usize).filter(|e| !e.is_gone())
+        Arc::make_mut(page).entries.get_mut((offset % SIZE) as usize).filter(|e| !e.is_gone())
     }
 
     /// Takes an entry out; the front advances when it was the first.
     pub(crate) fn take(&mut self, number: u64) -> Option<T> {
-        let entry = self.get_mut(number)?;
-        let taken = std::mem::replace(entry, T::gone());
+        let taken = std::mem::replace(self.get_mut(number)?, T::gone());
+        let at = ((number - self.base) / SIZE) as usize;
+        let is_last = at + 1 == self.pages.len();
+        if let Some(page) = self.pages.get_mut(at) {
+            let own = Arc::make_mut(page);
+            own.live -= 1;
+            if own.live == 0 && !is_last {
+                *own = Page::EMPTY;
+            }
+        }
         if number == self.first {
             self.advance();
         }
@@ -102,7 +133,7 @@ impl<T: Gone> Pages<T> {
         let mut number = number.max(self.first);
         while number < self.next {
             let offset = number - self.base;
-            let page = self.pages.get((offset / SIZE) as usize)?;
+            let page = &self.pages.get((offset / SIZE) as usize)?.entries;
             let from = (offset % SIZE) as usize;
             if let Some(found) = page.get(from..).and_then(|rest| rest.iter().position(|e| !e.is_gone())) {
                 return Some((number + found as u64, &page[from + found]));
@@ -151,6 +182,27 @@ mod tests {
         fn is_gone(&self) -> bool {
             self.0 == 0
         }
+    }
+
+    #[test]
+    fn one_entry_that_stays_does_not_keep_the_pages_of_those_that_passed_it() {
+        let mut pages = Pages::starting_at(1);
+        pages.put(1, Cell(1));
+        for number in 2..100 * SIZE {
+            pages.put(number, Cell(number));
+            if number % 2 == 0 {
+                assert_eq!(pages.take(number), Some(Cell(number)));
+            } else if number > 3 {
+                assert_eq!(pages.take(number - 2), Some(Cell(number - 2)));
+            }
+        }
+        let stored = pages.pages.iter().filter(|page| page.entries.capacity() > 0).count();
+        assert!(stored <= 2, "{stored} pages for two entries");
+        assert_eq!(pages.iter().map(|(n, _)| n).collect::<Vec<_>>(), [1, 100 * SIZE - 1]);
+        assert_eq!(pages.get(50 * SIZE), None);
+        assert_eq!(pages.take(50 * SIZE), None);
+        assert_eq!(pages.take(1), Some(Cell(1)));
+        assert_eq!(pages.first(), 100 * SIZE - 1);
     }
 
     proptest::proptest! {
