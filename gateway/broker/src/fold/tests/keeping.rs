@@ -1,7 +1,7 @@
 //! What is kept and for how long: snapshots, timers, and bodies that are written again in the moment in which they are
 //! wanted.
 
-use framegate_storage::{ShardId, ShardStore};
+use framegate_storage::ShardId;
 use framegate_storage_memory::MemoryStore;
 use std::sync::atomic::Ordering;
 

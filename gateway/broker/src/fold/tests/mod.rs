@@ -17,6 +17,7 @@ mod log;
 mod priorities;
 pub(super) mod rig;
 mod single;
+pub(super) mod store;
 mod times;
 mod usage;
 mod volatile_ids;

@@ -6,10 +6,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::task::{Context, Poll, Wake, Waker};
 
 use framegate_frame::{Frame, FrameKind, Limits as FrameLimits};
-use framegate_storage::{Claim, Report, ShardId, ShardStore};
+use framegate_storage::{Claim, Report, ShardId};
 use framegate_storage_memory::MemoryStore;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use super::store::Store;
 use crate::broker::{Shared, route_request};
 use crate::definition::{QueueProperties, QueueSpec};
 use crate::error::BrokerError;
@@ -29,7 +30,7 @@ use crate::routing::TopologyEditor;
 
 /// See the module.
 pub(in crate::fold) struct Rig {
-    pub(in crate::fold) store: MemoryStore,
+    pub(in crate::fold) store: Store,
     pub(in crate::fold) core: Core,
     pub(in crate::fold) claim: Claim,
     pub(in crate::fold) now: Now,
@@ -138,14 +139,15 @@ impl Rig {
     }
 
     /// Starts over what a store holds.
-    pub(in crate::fold) fn on(store: &MemoryStore, now: Now) -> Self {
+    pub(in crate::fold) fn on(store: impl Into<Store>, now: Now) -> Self {
         let mut rig = Self::start(store, now, Limits::default());
         rig.settle();
         rig
     }
 
     /// Starts, and does nothing yet.
-    pub(in crate::fold) fn start(store: &MemoryStore, now: Now, limits: Limits) -> Self {
+    pub(in crate::fold) fn start(store: impl Into<Store>, now: Now, limits: Limits) -> Self {
+        let store: Store = store.into();
         let (sender, inbox) = channel();
         let reports = sender.clone();
         let reported = Arc::new(AtomicU64::new(0));
@@ -157,15 +159,14 @@ impl Rig {
             let _ = reports.send(Inbox::Report(report));
         });
         let claim = store.claim(ShardId(0), report).expect("claimed");
-        let (state, _) = replay(store, &claim).expect("replayed");
+        let (state, _) = replay(&*store, &claim).expect("replayed");
         let vhosts = vec![name("/")];
         let topology = TopologyEditor::new(&vhosts).publish().unwrap_or_default();
         let generation = claim.generation;
         reported.store(claim.next.0 - 1, Ordering::SeqCst);
         let shared = Shared::new(limits, HeaderTable::default(), vhosts, generation, topology, sender);
-        let as_store: Arc<dyn ShardStore> = Arc::new(store.clone());
-        let core = Core::new(state, claim, as_store, Arc::clone(&shared), now).expect("core");
-        Self { store: store.clone(), core, claim, now, inbox, shared, next_connection: 0, reported }
+        let core = Core::new(state, claim, store.shared(), Arc::clone(&shared), now).expect("core");
+        Self { store, core, claim, now, inbox, shared, next_connection: 0, reported }
     }
 
     /// Position up to which the store said that the log is durable.
@@ -390,7 +391,7 @@ impl Rig {
 
     /// What a reader of the log would know now, and what this core knows.
     pub(in crate::fold) fn hashes(&self) -> (u64, u64) {
-        let (state, _) = replay(&self.store, &self.claim).expect("replayed");
+        let (state, _) = replay(&*self.store, &self.claim).expect("replayed");
         (state.content_hash(), self.core.durable.content_hash())
     }
 }

@@ -1,7 +1,7 @@
 //! The same log gives the same state: whoever was connected, whenever it was, however it is cut into passes, and however
 //! often the broker started over it.
 
-use framegate_storage::{Lsn, Pos, ShardStore};
+use framegate_storage::{Lsn, Pos};
 
 use super::ROOMS;
 use super::commands::{Command, Random};
@@ -33,7 +33,7 @@ fn block_by_block(life: &Life) -> u64 {
 }
 
 fn folded(life: &Life) -> u64 {
-    replay(&life.rig.store, &life.rig.claim).expect("replayed").0.content_hash()
+    replay(&*life.rig.store, &life.rig.claim).expect("replayed").0.content_hash()
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod commands;
 mod compare;
 mod counters;
+mod crashes;
 mod determinism;
 mod life;
 mod requests;

@@ -2,7 +2,7 @@
 //! change nothing that anybody sees.
 
 use framegate_frame::{Frame, Limits as FrameLimits};
-use framegate_storage::{ShardId, ShardStore};
+use framegate_storage::ShardId;
 
 use super::ROOMS;
 use super::commands::{Command, Random};
@@ -60,7 +60,7 @@ fn a_snapshot_is_the_state_and_what_is_written_again_is_what_it_was() {
                 moved += metrics.survivors.load(std::sync::atomic::Ordering::Relaxed);
             }
             let core = &life.rig.core;
-            let log = load(&life.rig.store, ShardId(0)).expect("folded").state.content_hash();
+            let log = load(&*life.rig.store, ShardId(0)).expect("folded").state.content_hash();
             assert_eq!(log, core.durable.content_hash(), "seed {seed}, command {at}: the log");
             let frozen = core.durable.freeze();
             frozen.bodies(&mut |what, body| {
