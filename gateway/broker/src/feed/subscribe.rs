@@ -17,7 +17,7 @@ pub enum From {
     Time(u64),
     /// With the last so many events.
     Last(u32),
-    /// One topic, at this offset (AMQP streams).
+    /// One topic, at this offset.
     Offset(Offset),
 }
 
