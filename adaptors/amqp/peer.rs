@@ -254,6 +254,12 @@ impl Amqp {
     /// Connects and logs in as guest, up to and with `connection.open`, whose answer is still to come.
     #[must_use]
     pub fn login(address: &str, vhost: &str) -> Self {
+        Self::login_as(address, vhost, b"\0guest\0guest")
+    }
+
+    /// The same as the user of a PLAIN response.
+    #[must_use]
+    pub fn login_as(address: &str, vhost: &str, plain: &[u8]) -> Self {
         let mut client = Self::raw(address);
         client.expect(10, 10);
         let capabilities = vec![
@@ -262,7 +268,7 @@ impl Amqp {
             ("connection.blocked", Field::Bool(true)),
         ];
         let properties = [("capabilities", Field::Table(capabilities))];
-        let start_ok = args().table(&properties).text("PLAIN").long_text(b"\0guest\0guest").text("en_US");
+        let start_ok = args().table(&properties).text("PLAIN").long_text(plain).text("en_US");
         client.send(0, 10, 11, start_ok);
         client.expect(10, 30);
         client.send(0, 10, 31, args().short(2047).long(131_072).short(0));

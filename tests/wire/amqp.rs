@@ -187,6 +187,31 @@ fn replies_come_directly_to_who_asked() {
 }
 
 #[test]
+fn direct_replies_need_no_rights_of_their_own() {
+    let users = "[[auth.users]]\nname = \"ann\"\npassword = \"s\"\n\
+                 permissions = [{ vhost = \"/\", configure = \"rpc\", write = \"amq\\\\.default\", read = \"rpc\" }]\n";
+    let gateway = Gateway::start_with(harness::Options::default().config(users));
+    let login = || {
+        let mut client = Amqp::login_as(&gateway.address("amqp"), "/", b"\0ann\0s");
+        client.expect(10, 41);
+        client.open(1);
+        client
+    };
+    let (mut client, mut server) = (login(), login());
+    server.declare("rpc");
+    client.send(1, 60, 20, args().short(0).text("amq.rabbitmq.reply-to").text("").octet(2).table(&[]));
+    client.publish(1, "", "rpc", 0, &args().short(0x0200).text("amq.rabbitmq.reply-to").0, b"question");
+    client.expect(60, 21);
+    let (_, question) = wait_until("the question", || server.get("rpc"));
+    server.publish(1, "", &question.text(0x0200).expect("a reply address"), 1, &[0, 0], b"answer");
+    assert_eq!(client.delivery().2.body, b"answer");
+    client.send_declare(1, "other", 0, &[]);
+    assert!(
+        client.method().told().starts_with("channel 403 ACCESS_REFUSED - configure access to queue 'other'")
+    );
+}
+
+#[test]
 fn deleting_a_queue_is_answered_before_its_consumers_hear_of_it() {
     let gateway = Gateway::start();
     let mut c = connect(&gateway);

@@ -25,7 +25,6 @@ enum Difference {
 use Difference::{Later, Missing, Otherwise};
 
 const LAST_DEATH: &str = "from 3.13 on the last death is told too; the order of headers has no meaning";
-const STREAM_IS_DURABLE: &str = "what a stream keeps is on disk, and its delivery mode says so";
 
 /// Name of a captured frame, what differs, why.
 #[rustfmt::skip]
@@ -36,9 +35,6 @@ const DIFFERENCES: &[(&str, Difference, &str)] = &[
     ("dead-letter-expired-received.03.content-header", Otherwise, LAST_DEATH),
     ("dead-letter-two-entries.03.content-header", Otherwise, "deaths that a client publishes count no more, as in 4.0"),
     ("dead-letter-maxlen.03.content-header", Otherwise, LAST_DEATH),
-    ("stream-consume.06.content-header", Otherwise, STREAM_IS_DURABLE),
-    ("stream-consume.09.content-header", Otherwise, STREAM_IS_DURABLE),
-    ("stream-consume.12.content-header", Otherwise, STREAM_IS_DURABLE),
     ("blocked.06.Connection.Blocked", Missing, "an operator lowered RabbitMQ's memory limit; ours blocks for the disk"),
     ("unblocked.01.Connection.Unblocked", Missing, "goes with it"),
 ];

@@ -265,6 +265,15 @@ fn a_handshake_that_goes_wrong_ends_in_the_protocols_words() {
                    For details see the broker logfile. 0.0";
     assert_eq!(answer(start_ok(true, "PLAIN", b"\0guest\0wrong")).as_deref(), Some(refused));
     assert_eq!(answer(start_ok(false, "PLAIN", b"\0guest\0wrong")), None);
+    // RabbitMQ says these only in its log, and drops the connection
+    let told = |mechanism, response: &[u8]| answer(start_ok(true, mechanism, response)).unwrap_or_default();
+    let external = "connection 503 COMMAND_INVALID - invalid authentication mechanism 'EXTERNAL' 10.11";
+    assert_eq!(told("EXTERNAL", b""), external);
+    assert_eq!(
+        told("FOO", b""),
+        "connection 503 COMMAND_INVALID - unknown authentication mechanism 'FOO' 10.11"
+    );
+    assert_eq!(told("PLAIN", b"nonsense"), "connection 502 SYNTAX_ERROR - response invalid 10.11");
     assert_eq!(answer(start_ok(false, "EXTERNAL", b"")), None);
     let table = args().table(&[("LOGIN", Field::Text("guest")), ("PASSWORD", Field::Text("guest"))]).0;
     assert_eq!(answer(start_ok(true, "AMQPLAIN", &table[4..])).as_deref(), Some("10.30"));

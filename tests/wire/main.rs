@@ -5,6 +5,7 @@ mod amqp_captures;
 mod amqp_crossing;
 mod amqp_errors;
 mod amqp_limits;
+mod amqp_streams;
 mod backpressure;
 mod cloudevents;
 mod command_line;

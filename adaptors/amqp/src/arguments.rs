@@ -7,8 +7,11 @@
 //! | `x-dead-letter-exchange`, `x-dead-letter-routing-key` | dead letters |
 //! | `x-max-priority`, `x-single-active-consumer`, `x-delivery-limit` | the property of that name |
 //! | `x-queue-type` quorum, stream | kept, and compared at a redeclare |
+//! | `x-consumer-timeout` | kept, for the sessions that consume |
 //! | `x-dead-letter-strategy` | checked |
 //! | everything else | ignored |
+
+use std::time::Duration;
 
 use framegate_broker::{Name, Overflow, PriorityMode, QueueProperties};
 
@@ -17,6 +20,9 @@ use crate::failure::Failure;
 
 /// Name of the argument that says what kind of queue it is.
 pub(crate) const QUEUE_TYPE: &str = "x-queue-type";
+
+/// Name of the argument that says how long a delivery may stay unsettled, in ms.
+const CONSUMER_TIMEOUT: &str = "x-consumer-timeout";
 
 /// Kind of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,7 +163,7 @@ pub(crate) fn queue_properties(
         priority: priority(subject, table)?,
         single_active: subject.flag(table, "x-single-active-consumer")?,
         delivery_limit: delivery_limit(subject, table)?.filter(|_| kind == QueueType::Quorum),
-        arguments: kept(kind),
+        arguments: kept(kind, subject.at_least(table, CONSUMER_TIMEOUT, 0)?),
         ..QueueProperties::default()
     };
     if properties.dead_letter_key.is_some() && properties.dead_letter_exchange.is_none() {
@@ -174,13 +180,21 @@ pub(crate) fn queue_properties(
     Ok(properties)
 }
 
-fn kept(kind: QueueType) -> Vec<(Name, String)> {
+fn kept(kind: QueueType, consumer_timeout_ms: Option<u64>) -> Vec<(Name, String)> {
     let word = match kind {
-        QueueType::Classic => return Vec::new(),
-        QueueType::Quorum => "quorum",
-        QueueType::Stream => "stream",
+        QueueType::Classic => None,
+        QueueType::Quorum => Some("quorum"),
+        QueueType::Stream => Some("stream"),
     };
-    vec![(Name::from_static(QUEUE_TYPE), word.to_owned())]
+    let kind = word.map(|word| (Name::from_static(QUEUE_TYPE), word.to_owned()));
+    let timeout = consumer_timeout_ms.map(|ms| (Name::from_static(CONSUMER_TIMEOUT), ms.to_string()));
+    kind.into_iter().chain(timeout).collect()
+}
+
+/// How long a delivery of the queue may stay unsettled, if the queue says so; zero: for ever.
+pub(crate) fn consumer_timeout(properties: &QueueProperties) -> Option<Duration> {
+    let (_, ms) = properties.arguments.iter().find(|(name, _)| name == CONSUMER_TIMEOUT)?;
+    ms.parse().ok().map(Duration::from_millis)
 }
 
 /// Whether a queue was declared with type quorum.

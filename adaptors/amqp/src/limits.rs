@@ -38,3 +38,5 @@ pub(crate) const TX_BYTES_MAX: usize = 32 * 1024 * 1024;
 pub(crate) const TTL_MS_MAX: u64 = 4_294_967_295;
 /// Additional routing keys of one message (CC and BCC together).
 pub(crate) const EXTRA_KEYS_MAX: usize = 1024;
+/// Values of one consumer's filter of a stream.
+pub(crate) const FILTER_VALUES_MAX: usize = 256;

@@ -190,6 +190,9 @@ pub trait Session: Send {
         Ok(true)
     }
 
+    /// The peer is not being read, because of us: its silence says nothing. Called right before a `tick` while that is so.
+    fn unread(&mut self) {}
+
     /// Time has passed: heartbeats and timeouts. `now` is monotonic, since the connection began. Returns how long to wait
     /// before the next call (`Duration::MAX`: no call is needed); the driver keeps at least 10 ms between two
     /// calls. Called first after `open`, and at once after each `logged_in` and after `drain`, whatever was

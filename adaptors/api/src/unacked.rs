@@ -115,6 +115,18 @@ impl Unacked {
         self.live = self.ring.len();
     }
 
+    /// What one consumer holds is another's from now on.
+    pub fn hand_over(&mut self, from: ConsumerId, to: ConsumerId) {
+        for entry in self.ring.iter_mut().filter(|entry| entry.consumer == from) {
+            entry.consumer = to;
+        }
+    }
+
+    /// What is unsettled, in order of delivery: tag and holder.
+    pub fn holders(&self) -> impl Iterator<Item = (u64, ConsumerId)> {
+        self.ring.iter().filter(|entry| entry.live).map(|entry| (entry.tag, entry.consumer))
+    }
+
     /// The last tag that was given; 0 at first.
     #[must_use]
     pub fn last_tag(&self) -> u64 {

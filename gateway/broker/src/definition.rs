@@ -94,6 +94,8 @@ pub enum BindTarget {
     Queue(Name),
     /// Another exchange.
     Exchange(Name),
+    /// A topic. Who names a queue that is not there, and a topic has the name, gets this.
+    Topic(Name),
 }
 
 /// A binding to make or to remove.

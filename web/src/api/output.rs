@@ -61,6 +61,8 @@ pub(super) fn binding(binding: &BindingInfo) -> Value {
     let (queue, to_exchange) = match &binding.target {
         BindTarget::Queue(name) => (Some(name.as_str()), None),
         BindTarget::Exchange(name) => (None, Some(name.as_str())),
+        // under a queue's name, as it was given
+        BindTarget::Topic(name) => (Some(name.as_str()), None),
     };
     let arguments = named(&binding.arguments);
     json!({

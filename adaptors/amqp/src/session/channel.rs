@@ -7,11 +7,13 @@ use std::time::Duration;
 use framegate_adaptor_api::{Outbound, Unacked};
 use framegate_broker::{BrokerError, ConsumerId, Name, PoolId, Reply, Request, RequestId};
 
+use super::ack_timeout::AckTimeouts;
 use super::content::Content;
-use super::link::{Link, split_id};
+use super::link::{Link, NOBODY, split_id};
 use super::pending::{Local, Pending, Waiting};
 use super::stream::Wanted;
 use super::tx::Tx;
+use crate::arguments::{consumer_timeout, is_quorum};
 use crate::codec::{Long, Method, MethodId, Short, put_method};
 use crate::failure::{Failure, Scope};
 
@@ -56,6 +58,8 @@ pub(super) struct Getter {
     pub(super) consumer: ConsumerId,
     /// The queue tells how often a delivery failed before.
     pub(super) tells_count: bool,
+    /// How long the queue lets a delivery stay unsettled, if it says so.
+    pub(super) ack_timeout: Option<Duration>,
 }
 
 /// See the top of the file.
@@ -68,8 +72,8 @@ pub(super) struct Channel {
     pub(super) content: Option<Content>,
     pub(super) pending: VecDeque<Pending>,
     pub(super) unacked: Unacked,
-    /// The oldest delivery that is not settled, and when that was first seen.
-    oldest: Option<(u64, Duration)>,
+    /// How long deliveries may stay unsettled.
+    ack_timeouts: AckTimeouts,
     pub(super) consumers: Vec<ConsumerId>,
     /// Of consumers that start from now on; 0: unlimited.
     pub(super) prefetch: u16,
@@ -94,7 +98,7 @@ impl Channel {
             content: None,
             pending: VecDeque::new(),
             unacked: Unacked::new(),
-            oldest: None,
+            ack_timeouts: AckTimeouts::default(),
             consumers: Vec::new(),
             prefetch: 0,
             pool: None,
@@ -228,7 +232,7 @@ impl Channel {
         }
     }
 
-    /// Closes the channel when its oldest delivery has not been settled for too long.
+    /// Closes the channel when a delivery has not been settled for too long. `timeout`: where its queue says nothing; zero: never.
     pub(super) fn check_acks(
         &mut self,
         link: &mut Link,
@@ -236,23 +240,18 @@ impl Channel {
         timeout: Duration,
         out: &mut Outbound,
     ) {
-        let Some(tag) = self.unacked.oldest() else {
-            self.oldest = None;
-            return;
+        let own = |consumer| match &self.getter {
+            Some(getter) if getter.consumer == consumer => getter.ack_timeout,
+            _ => link.consumers.get(&consumer).and_then(|consumer| consumer.ack_timeout),
         };
-        match self.oldest {
-            Some((seen, since)) if seen == tag => {
-                if now.saturating_sub(since) >= timeout {
-                    let text = format!(
-                        "delivery acknowledgement on channel {} timed out. Timeout value used: {} ms. This timeout value \
-                         can be configured, see consumers doc guide to learn more",
-                        self.number,
-                        timeout.as_millis()
-                    );
-                    self.fail(link, Failure::precondition(MethodId::NONE, text), out);
-                }
-            }
-            _ => self.oldest = Some((tag, now)),
+        if let Some(passed) = self.ack_timeouts.passed(&self.unacked, now, timeout, own) {
+            let text = format!(
+                "delivery acknowledgement on channel {} timed out. Timeout value used: {} ms. This timeout value \
+                 can be configured, see consumers doc guide to learn more",
+                self.number,
+                passed.as_millis()
+            );
+            self.fail(link, Failure::precondition(MethodId::NONE, text), out);
         }
     }
 
@@ -278,7 +277,7 @@ impl Channel {
             !is_stream
         });
         for (consumer, _) in self.unacked.take_all() {
-            if !holders.contains(&consumer) {
+            if consumer != NOBODY && !holders.contains(&consumer) {
                 holders.push(consumer);
             }
         }
@@ -398,7 +397,8 @@ impl Channel {
             Waiting::LookedToGet => {
                 // When it is not there the pull says so.
                 if let (Ok(Reply::Queue(info)), Some(getter)) = (result, self.getter.as_mut()) {
-                    getter.tells_count = crate::arguments::is_quorum(&info.properties);
+                    getter.tells_count = is_quorum(&info.properties);
+                    getter.ack_timeout = consumer_timeout(&info.properties);
                 }
             }
             Waiting::Got { consumer, no_ack } => self.got(link, method, consumer, no_ack, result, out)?,

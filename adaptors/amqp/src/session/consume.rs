@@ -3,16 +3,17 @@
 use framegate_adaptor_api::{Egress, Outbound};
 use framegate_broker::{
     BrokerError, Consume, ConsumerId, Credit, Define, Delivery, Fetch, Kind, Name, Outcome, PoolId, Position,
-    QueueSpec, Reply, Request,
+    Reply, Request,
 };
 
 use super::channel::{Channel, Getter};
 use super::content::{is_pseudo, lossy};
-use super::link::{Consumer, Link};
+use super::link::{Consumer, Link, NOBODY};
 use super::pending::{Local, Pending, Waiting};
 use super::queue::{Named, REPLY_PREFIX, REPLY_TO};
 use super::stream::start_of;
-use crate::arguments::{Subject, is_quorum};
+use super::stream_filter::StreamFilter;
+use crate::arguments::{Subject, consumer_timeout, is_quorum};
 use crate::codec::{FRAME_OVERHEAD_BYTES, Method, MethodId, Properties, Short, Table, put_content};
 use crate::failure::{Code, Failure};
 use crate::outgoing::{Extra, put_properties};
@@ -88,6 +89,7 @@ impl Channel {
         let subject = Subject { queue: &queue, vhost: &link.vhost, method };
         let priority = subject.int(&start.arguments, "x-priority")?.unwrap_or(0);
         let from = start_of(&start.arguments, method)?;
+        let filter = StreamFilter::of(&start.arguments, method)?;
         let takes_replies = queue.as_bytes() == REPLY_TO;
         if takes_replies && !start.no_ack {
             return Err(Failure::precondition(method, "reply consumer cannot acknowledge"));
@@ -99,17 +101,21 @@ impl Channel {
         let (channel, no_ack, nowait) = (self.number, start.no_ack, start.nowait);
         link.consumers.insert(
             consumer,
-            Consumer { channel, tag, no_ack, tells_count: false, takes_replies, from, stream: None },
+            Consumer {
+                channel,
+                tag,
+                no_ack,
+                tells_count: false,
+                ack_timeout: None,
+                takes_replies,
+                from,
+                filter,
+                stream: None,
+            },
         );
         self.consumers.push(consumer);
         if takes_replies {
-            let spec = QueueSpec {
-                prefix: REPLY_PREFIX,
-                exclusive: true,
-                auto_delete: true,
-                ..QueueSpec::default()
-            };
-            let request = Request::Define(Define::Queue(spec));
+            let request = Request::Mailbox { consumer, prefix: REPLY_PREFIX };
             let id = self.ask(link, method, Waiting::ReplyQueue { consumer, nowait }, request, out);
             // A publish behind it may want the name.
             link.hold = Some(id);
@@ -146,22 +152,20 @@ impl Channel {
             Err(BrokerError::NotFound { .. }) => return Ok(()),
             Err(error) => return Err(self.not_started(link, consumer, error, method)),
         };
-        if let Reply::Queue(info) = reply
-            && is_quorum(&info.properties)
-        {
-            if self.pool.is_some() {
-                let text =
-                    format!("queue '{}' in vhost '{}' does not support global qos", info.name, link.vhost);
-                return Err(Failure::not_implemented(method, text));
-            }
-            if let Some(entry) = link.consumers.get_mut(&consumer) {
-                entry.tells_count = true;
-            }
+        let Reply::Queue(info) = reply else { return Ok(()) };
+        let tells_count = is_quorum(&info.properties);
+        if tells_count && self.pool.is_some() {
+            let text = format!("queue '{}' in vhost '{}' does not support global qos", info.name, link.vhost);
+            return Err(Failure::not_implemented(method, text));
+        }
+        if let Some(entry) = link.consumers.get_mut(&consumer) {
+            entry.tells_count = tells_count;
+            entry.ack_timeout = consumer_timeout(&info.properties);
         }
         Ok(())
     }
 
-    /// The queue for direct replies is there: its consumer starts.
+    /// The queue for direct replies is there, and its consumer has started.
     pub(super) fn reply_queue_made(
         &mut self,
         link: &mut Link,
@@ -176,22 +180,15 @@ impl Channel {
             Ok(_) => return Err(Failure::new(Code::InternalError, method, "unexpected answer")),
             Err(error) => return Err(self.not_started(link, consumer, error, method)),
         };
-        self.reply_queue = Some(queue.clone());
-        let request = Request::Consume(Consume {
-            consumer,
-            queue,
-            prefetch: None,
-            pool: None,
-            exclusive: false,
-            auto_ack: true,
-            lease_ms: None,
-            tokens: false,
-            priority: 0,
-        });
-        let id = link.request(self.number, request, out);
-        let waiting = Waiting::Consuming { consumer, nowait };
-        self.pending.push_front(Pending::Broker { id, method, waiting });
+        self.reply_queue = Some(queue);
+        self.consume_ok(link, consumer, nowait, out);
         Ok(())
+    }
+
+    fn consume_ok(&self, link: &Link, consumer: ConsumerId, nowait: bool, out: &mut Outbound) {
+        if let Some(entry) = link.consumers.get(&consumer).filter(|_| !nowait) {
+            self.put(&Method::BasicConsumeOk { consumer_tag: Short::text(&entry.tag) }, out);
+        }
     }
 
     /// A consumer has started, or not.
@@ -212,9 +209,7 @@ impl Channel {
             }
             Err(error) => return Err(self.not_started(link, consumer, error, method)),
         }
-        if let Some(entry) = link.consumers.get(&consumer).filter(|_| !nowait) {
-            self.put(&Method::BasicConsumeOk { consumer_tag: Short::text(&entry.tag) }, out);
-        }
+        self.consume_ok(link, consumer, nowait, out);
         Ok(())
     }
 
@@ -239,6 +234,10 @@ impl Channel {
         let gone = link.consumers.remove(&consumer)?;
         if gone.takes_replies {
             self.reply_queue = None;
+        }
+        if gone.stream.is_some() {
+            // the broker leased none of them: settling them settles nothing
+            self.unacked.hand_over(consumer, NOBODY);
         }
         Some(gone)
     }
@@ -317,8 +316,9 @@ impl Channel {
             Some(getter) if getter.queue == queue => getter.consumer,
             _ => {
                 let consumer = link.next_consumer();
-                self.getter = Some(Getter { queue: queue.clone(), consumer, tells_count: false });
-                let look = Request::Define(Define::QueuePassive(queue.clone()));
+                let (queue, tells_count) = (queue.clone(), false);
+                self.getter = Some(Getter { queue: queue.clone(), consumer, tells_count, ack_timeout: None });
+                let look = Request::Define(Define::QueuePassive(queue));
                 self.ask(link, method, Waiting::LookedToGet, look, out);
                 consumer
             }

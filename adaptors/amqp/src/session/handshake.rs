@@ -25,6 +25,7 @@ const PRODUCT: &str = "RabbitMQ";
 /// The last version in which `basic.qos` has the meaning that it has here.
 const VERSION: &str = "3.13.7";
 
+const START_OK: MethodId = MethodId::new(10, 11);
 const TUNE_OK: MethodId = MethodId::new(10, 31);
 
 /// Says what the server is.
@@ -78,33 +79,49 @@ pub(super) fn capabilities(client: &Table<'_>) -> Capabilities {
     }
 }
 
-/// Credentials of a response; None when the mechanism is unknown or its response makes no sense.
+/// Credentials of a response.
 ///
 /// ```text
 /// PLAIN     [authzid] NUL user NUL password
 /// AMQPLAIN  entries of a table without its length: LOGIN, PASSWORD
+/// EXTERNAL  the name in the peer's certificate, so refused without one
 /// ```
-pub(super) fn credentials(mechanism: &[u8], response: &[u8]) -> Option<Credentials> {
-    let (user, password) = match mechanism {
-        b"PLAIN" => {
-            let mut parts = response.splitn(3, |byte| *byte == 0);
-            let (_, user, password) = (parts.next()?, parts.next()?, parts.next()?);
-            (user, password)
-        }
-        b"AMQPLAIN" => {
-            let table = Table::parse(response).ok()?;
-            match (table.get("LOGIN")?, table.get("PASSWORD")?) {
-                (Value::Str(user), Value::Str(password)) => (user, password),
-                _ => return None,
-            }
-        }
-        _ => return None,
+///
+/// # Errors
+/// 503 for a mechanism that is not offered, 502 for a response that makes no sense; the texts are those of RabbitMQ's log.
+pub(super) fn credentials(mechanism: &[u8], response: &[u8]) -> Result<Credentials, Failure> {
+    let invalid = |what: &str| {
+        let name = String::from_utf8_lossy(mechanism);
+        Failure::new(Code::CommandInvalid, START_OK, format!("{what} authentication mechanism '{name}'"))
     };
+    let pair = match mechanism {
+        b"PLAIN" => plain(response),
+        b"AMQPLAIN" => amqplain(response),
+        b"EXTERNAL" => return Err(invalid("invalid")),
+        _ => return Err(invalid("unknown")),
+    };
+    // not what it was: it may hold a password
+    let nonsense = || Failure::new(Code::SyntaxError, START_OK, "response invalid");
+    let (user, password) = pair.ok_or_else(nonsense)?;
     if user.len().max(password.len()) > CREDENTIAL_BYTES_MAX {
-        return None;
+        return Err(nonsense());
     }
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
-    Some(Credentials::Password { user: text(user)?, password: Secret(text(password)?) })
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| nonsense());
+    Ok(Credentials::Password { user: text(user)?, password: Secret(text(password)?) })
+}
+
+fn plain(response: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut parts = response.splitn(3, |byte| *byte == 0);
+    let (_, user, password) = (parts.next()?, parts.next()?, parts.next()?);
+    Some((user, password))
+}
+
+fn amqplain(response: &[u8]) -> Option<(&[u8], &[u8])> {
+    let table = Table::parse(response).ok()?;
+    match (table.get("LOGIN")?, table.get("PASSWORD")?) {
+        (Value::Str(user), Value::Str(password)) => Some((user, password)),
+        _ => None,
+    }
 }
 
 /// Checks what the client makes of the limits.

@@ -8,6 +8,7 @@
 //! ```
 
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 use framegate_adaptor_api::Outbound;
 use framegate_broker::{
@@ -16,6 +17,7 @@ use framegate_broker::{
 };
 use framegate_frame::Limits;
 
+use super::stream_filter::StreamFilter;
 use super::tx::InTx;
 use crate::codec::{MethodId, Short};
 use crate::failure::Failure;
@@ -37,10 +39,14 @@ pub(super) struct Consumer {
     pub(super) no_ack: bool,
     /// Its queue tells how often a delivery failed before.
     pub(super) tells_count: bool,
+    /// How long its queue lets a delivery stay unsettled, if the queue says so.
+    pub(super) ack_timeout: Option<Duration>,
     /// Replies come to it directly.
     pub(super) takes_replies: bool,
     /// Where it begins if its queue is a stream.
     pub(super) from: Option<feed::From>,
+    /// What it wants of a stream; None: everything.
+    pub(super) filter: Option<StreamFilter>,
     /// Its queue is a stream.
     pub(super) stream: Option<Stream>,
 }
@@ -53,6 +59,9 @@ pub(super) struct Stream {
     pub(super) held: u32,
     pub(super) nowait: bool,
 }
+
+/// Has the deliveries of streams whose consumer has ended: they are settled here and nowhere else.
+pub(super) const NOBODY: ConsumerId = ConsumerId(0);
 
 /// Settlements of one kind that go out together.
 #[derive(Debug)]
@@ -141,6 +150,9 @@ impl Link {
             out.resume_feed.push(consumer);
             return;
         }
+        if consumer == NOBODY {
+            return;
+        }
         let fits = |s: &&mut Settling| {
             let same = s.consumer == consumer && s.outcome == outcome && s.word == word;
             same && s.seqs.len() < SETTLED_AT_ONCE_MAX
@@ -153,9 +165,9 @@ impl Link {
         self.settling = Some(Settling { channel, consumer, outcome, word, seqs });
     }
 
-    /// A subscription stands behind a consumer.
+    /// A subscription stands behind a consumer, or did.
     pub(super) fn is_stream(&self, consumer: ConsumerId) -> bool {
-        self.consumers.get(&consumer).is_some_and(|c| c.stream.is_some())
+        consumer == NOBODY || self.consumers.get(&consumer).is_some_and(|c| c.stream.is_some())
     }
 
     /// Sends the settlements that wait.
@@ -193,7 +205,8 @@ impl Link {
     }
 
     pub(super) fn next_consumer(&mut self) -> ConsumerId {
-        self.next_consumer = self.next_consumer.wrapping_add(1);
+        // never that of nobody
+        self.next_consumer = self.next_consumer.wrapping_add(1).max(1);
         ConsumerId(self.next_consumer)
     }
 

@@ -8,6 +8,7 @@
 //!
 //! Credentials come before the vhost, so there are two logins: the first checks the credentials, the second enters the vhost.
 
+mod ack_timeout;
 mod channel;
 mod consume;
 mod content;
@@ -20,6 +21,7 @@ mod pending;
 mod queue;
 mod settle;
 mod stream;
+mod stream_filter;
 mod tx;
 
 use std::time::Duration;
@@ -185,11 +187,17 @@ impl AmqpSession {
                 self.conversation.link.capabilities = handshake::capabilities(&client_properties);
                 let word: Box<str> = String::from_utf8_lossy(mechanism.0).into();
                 match handshake::credentials(mechanism.0, response.0) {
-                    Some(credentials) => {
+                    Ok(credentials) => {
                         out.login = Some(Login { credentials: credentials.clone(), vhost: None });
                         self.state = State::LoggingIn(credentials, word);
                     }
-                    None => self.state = State::Refusing { mechanism: word, until: None },
+                    // no guess at a password: it is answered at once, to those who can hear it
+                    Err(failure) => {
+                        if !self.conversation.link.capabilities.authentication_failure_close {
+                            self.state = State::Closed;
+                        }
+                        return Err(failure);
+                    }
                 }
             }
             (State::AwaitingTuneOk, Method::ConnectionTuneOk { channel_max, frame_max, heartbeat })
@@ -328,15 +336,13 @@ impl AmqpSession {
             match self.frame(kind, channel, payload, out) {
                 Ok(Taken::Yes) => {
                     consumed += bytes;
-                    // A mechanism that nobody knows is no guess at a password.
-                    if let State::Refusing { mechanism, .. } = &self.state {
-                        let mechanism = mechanism.clone();
-                        self.refuse(&mechanism, out)?;
-                    }
                 }
                 Ok(Taken::Later) => return Ok(Progress { consumed, need: 0 }),
                 Err(failure) => {
                     consumed += bytes;
+                    if self.state == State::Closed {
+                        return Err(SessionError::new(failure.text));
+                    }
                     self.fail(&failure, out);
                 }
             }
@@ -433,6 +439,10 @@ impl Session for AmqpSession {
         Ok(has_room)
     }
 
+    fn unread(&mut self) {
+        self.heartbeat.heard();
+    }
+
     fn tick(&mut self, now: Duration, out: &mut Outbound) -> Result<Duration, SessionError> {
         self.now = now;
         // Heartbeats of a client that is held lie unread: its silence is ours.
@@ -463,7 +473,7 @@ impl Session for AmqpSession {
                         out.put(&HEARTBEAT);
                     }
                     let timeout = self.settings.ack_timeout;
-                    if !timeout.is_zero() && now >= self.next_ack_look {
+                    if now >= self.next_ack_look {
                         self.next_ack_look = now + ACK_LOOK;
                         self.conversation.check_acks(now, timeout, out);
                         self.conversation.link.flush(out);

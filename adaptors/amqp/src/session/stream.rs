@@ -246,6 +246,9 @@ impl Channel {
         };
         let Some(entry) = link.consumers.get_mut(&consumer) else { return false };
         let Some(stream) = entry.stream.as_mut() else { return false };
+        if entry.filter.as_ref().is_some_and(|filter| !filter.wants(&message)) {
+            return true;
+        }
         // What cannot be carried is passed over in a broadcast.
         if !fits(message, extra, link.frame_max) {
             return true;
@@ -289,6 +292,7 @@ fn as_queue(error: BrokerError, name: &Name) -> BrokerError {
 ///
 /// ```text
 /// "first" the oldest   "last" the newest that is there   "next" (default) what comes   integer offset   timestamp
+/// "1h" what is not older: a number and one of Y M D h m s
 /// ```
 pub(super) fn start_of(arguments: &Table<'_>, method: MethodId) -> Result<Option<feed::From>, Failure> {
     Ok(Some(match arguments.get("x-stream-offset") {
@@ -298,8 +302,11 @@ pub(super) fn start_of(arguments: &Table<'_>, method: MethodId) -> Result<Option
         Some(Value::Str(b"next")) => feed::From::Latest,
         Some(Value::Int(offset, _)) if offset >= 0 => feed::From::Offset(Offset(offset.unsigned_abs())),
         Some(Value::Time(seconds)) => feed::From::Time(seconds.saturating_mul(1000)),
+        Some(Value::Str(span)) if let Some(ms) = std::str::from_utf8(span).ok().and_then(span_ms) => {
+            feed::From::Ago(ms)
+        }
         Some(_) => {
-            let text = "x-stream-offset is none of first, last, next, an offset, a timestamp";
+            let text = "x-stream-offset is none of first, last, next, an offset, a timestamp, a time span";
             return Err(Failure::not_implemented(method, text));
         }
     }))
@@ -312,7 +319,12 @@ fn max_age(arguments: &Table<'_>) -> Result<Option<u64>, String> {
         Some(Value::Str(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
         Some(other) => return Err(format!("\"expected longstr, got {}\"", other.type_word())),
     };
-    let (number, unit) = text.split_at(text.len().saturating_sub(1));
+    span_ms(&text).map(Some).ok_or_else(|| "invalid_max_age".to_owned())
+}
+
+/// A number and one of Y M D h m s, in ms.
+fn span_ms(text: &str) -> Option<u64> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let seconds: u64 = match unit {
         "Y" => 365 * 86_400,
         "M" => 30 * 86_400,
@@ -320,10 +332,9 @@ fn max_age(arguments: &Table<'_>) -> Result<Option<u64>, String> {
         "h" => 3600,
         "m" => 60,
         "s" => 1,
-        _ => return Err("invalid_max_age".to_owned()),
+        _ => return None,
     };
-    let number: u64 = number.parse().map_err(|_| "invalid_max_age".to_owned())?;
-    Ok(Some(number.saturating_mul(seconds).saturating_mul(1000)))
+    Some(number.parse::<u64>().ok()?.saturating_mul(seconds).saturating_mul(1000))
 }
 
 fn invalid(queue: &Name, link: &Link, argument: &str, reason: &str, method: MethodId) -> Failure {

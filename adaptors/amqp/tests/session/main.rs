@@ -48,22 +48,23 @@ fn name(text: &str) -> Name {
     Name::new(text).expect("is there")
 }
 
+fn queue_info(name: &Name) -> QueueInfo {
+    QueueInfo {
+        name: if name.is_empty() { Name::from_static("amq.gen-made") } else { name.clone() },
+        durable: true,
+        exclusive: false,
+        auto_delete: false,
+        properties: Default::default(),
+        ready: 3,
+        unacked: 0,
+        bytes: 0,
+        consumers: 1,
+    }
+}
+
 /// Answers as a broker would whose queues are all there and empty.
 fn answer(id: RequestId, request: &Request) -> Vec<Effect> {
-    let queue = |name: &Name| {
-        let info = QueueInfo {
-            name: if name.is_empty() { Name::from_static("amq.gen-made") } else { name.clone() },
-            durable: true,
-            exclusive: false,
-            auto_delete: false,
-            properties: Default::default(),
-            ready: 3,
-            unacked: 0,
-            bytes: 0,
-            consumers: 1,
-        };
-        Ok(Reply::Queue(info))
-    };
+    let queue = |name: &Name| Ok(Reply::Queue(queue_info(name)));
     let result = match request {
         Request::Publish(publish) if publish.answer == framegate_broker::Answer::Watermark => {
             return vec![Effect::Confirmed { upto: id }];
@@ -77,6 +78,7 @@ fn answer(id: RequestId, request: &Request) -> Vec<Effect> {
             Err(BrokerError::NotFound { kind: framegate_broker::Kind::Queue, name: name.clone(), vhost })
         }
         Request::Define(Define::QueuePassive(name)) => queue(name),
+        Request::Mailbox { prefix, .. } => queue(&name(&format!("{prefix}made"))),
         Request::Define(Define::Purge(_) | Define::DeleteQueue { .. }) => Ok(Reply::Removed { messages: 2 }),
         Request::Fetch(_) => Ok(Reply::Fetched { messages: Vec::new(), remaining: 0 }),
         _ => Ok(Reply::Done),
@@ -315,7 +317,12 @@ fn a_client_that_is_held_is_not_left_for_its_silence() {
     }
     assert!(!script.has_ended(), "its input was not read");
     script.effect(Effect::Blocked(false));
-    for second in 200..240 {
+    for second in 200..400 {
+        script.session().unread();
+        script.tick(Duration::from_secs(second));
+    }
+    assert!(!script.has_ended(), "the driver did not read it");
+    for second in 400..440 {
         script.tick(Duration::from_secs(second));
     }
     assert!(script.has_ended(), "it is read again, and says nothing");
@@ -419,6 +426,20 @@ fn deliveries_of_a_stream_are_settled_in_a_transaction_too() {
     assert_eq!(script.resumed, [consumer], "there is room again");
     let asks = |(_, request): &(RequestId, Request)| matches!(request, Request::Atomic(_));
     assert!(!script.take_requests().iter().any(asks), "the broker knows nothing of it");
+
+    let cursor: Cursor = "1.0:1".parse().expect("is there");
+    let Effect::Delivery(Delivery { envelope, frame, origin, .. }) = delivery(1, 2) else {
+        panic!("is there")
+    };
+    let event = FeedEvent::new(name("q"), Some((TopicId(1), Offset(1))), cursor, envelope, frame, origin);
+    script.item(consumer, &FeedItem::Event(event.into()));
+    script.feed(&method(1, 60, 30, b"\x01t\0"));
+    script.take_output();
+    script.feed(&[method(1, 60, 80, &[0, 0, 0, 0, 0, 0, 0, 2, 0]), method(1, 90, 20, b"")].concat());
+    assert_eq!(methods(&script.take_output()), [(1, 90, 21)], "its consumer has ended before");
+    assert!(!script.take_requests().iter().any(asks), "the broker knows nothing of it");
+    script.feed(&method(1, 60, 80, &[0, 0, 0, 0, 0, 0, 0, 2, 0]));
+    assert_eq!(methods(&script.take_output()), [(1, 20, 40)], "it is settled once");
 }
 
 #[test]
@@ -515,4 +536,31 @@ fn a_content_that_is_announced_and_not_sent_counts_as_unfinished() {
     assert!(announced > 0 && announced < 80 * 1024, "{announced}");
     script.feed(&method(0, 10, 50, b"\0\xc8\0\0\0\0\0"));
     assert!(script.has_ended());
+}
+
+#[test]
+fn a_queue_with_a_timeout_of_its_own_closes_the_channel_by_that() {
+    use std::time::Duration;
+    let mut script = script_answering(|id, request| match request {
+        Request::Define(Define::QueuePassive(name)) => {
+            let timeout = (Name::from_static("x-consumer-timeout"), "120000".to_owned());
+            let properties =
+                framegate_broker::QueueProperties { arguments: vec![timeout], ..Default::default() };
+            let info = QueueInfo { properties, ..queue_info(name) };
+            vec![Effect::Reply(id, Ok(Reply::Queue(info)))]
+        }
+        _ => answer(id, request),
+    });
+    open_channel(&mut script);
+    script.feed(&consume("t"));
+    script.effect(delivery(1, 1));
+    script.take_output();
+    for minute in 0..2 {
+        script.tick(Duration::from_secs(60 * minute));
+        assert_eq!(methods(&script.take_output()), [], "{minute}");
+    }
+    script.tick(Duration::from_secs(120));
+    let output = script.take_output();
+    assert_eq!(methods(&output), [(1, 20, 40)]);
+    assert!(String::from_utf8_lossy(&output).contains("Timeout value used: 120000 ms"));
 }

@@ -275,6 +275,9 @@ where
 
     fn tick(&mut self, now: Instant) {
         let age = now.duration_since(self.started);
+        if self.paused || self.room.is_some() {
+            self.session.unread();
+        }
         let result = self.session.tick(age, &mut self.out);
         if let Ok(wait) = result {
             self.tick_at = now.checked_add(wait.max(TICK_MIN));

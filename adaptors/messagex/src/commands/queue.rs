@@ -223,7 +223,7 @@ pub(crate) fn put_queue(buffer: &mut BytesMut, queue: &QueueInfo) {
 pub(crate) fn put_binding(buffer: &mut BytesMut, binding: &BindingInfo) {
     let mut object = Object::begin(buffer);
     match &binding.target {
-        BindTarget::Queue(queue) => object.text("queueName", queue),
+        BindTarget::Queue(queue) | BindTarget::Topic(queue) => object.text("queueName", queue),
         BindTarget::Exchange(exchange) => object.text("destinationExchange", exchange),
     }
     object.text("exchangeName", &binding.exchange);

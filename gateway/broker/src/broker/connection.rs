@@ -90,7 +90,7 @@ impl Connection {
                 let mut defines = false;
                 let mut bytes = 0;
                 for (request, what) in requests.by_ref() {
-                    defines = matches!(what, Request::Define(_));
+                    defines = matches!(what, Request::Define(_) | Request::Mailbox { .. });
                     let task = route::route(&shared, &principal, &vhost, what);
                     bytes += route::bytes(&task);
                     tasks.push((request, task));

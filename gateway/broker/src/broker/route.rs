@@ -141,6 +141,7 @@ fn check(principal: &Principal, vhost: &Name, request: &Request) -> Result<(), B
             Define::Bind(binding) | Define::Unbind(binding) => {
                 match &binding.target {
                     BindTarget::Queue(name) => may(Access::Write, Kind::Queue, name)?,
+                    BindTarget::Topic(name) => may(Access::Write, Kind::Topic, name)?,
                     BindTarget::Exchange(name) => may(Access::Write, Kind::Exchange, name)?,
                 }
                 may(Access::Read, Kind::Exchange, &binding.exchange)

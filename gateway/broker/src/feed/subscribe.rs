@@ -15,6 +15,8 @@ pub enum From {
     After(String),
     /// With the first event at or after this time, in ms since the Unix epoch.
     Time(u64),
+    /// With the first event that is not older than this, in ms.
+    Ago(u64),
     /// With the last so many events.
     Last(u32),
     /// One topic, at this offset.

@@ -31,6 +31,11 @@ impl Core {
                 self.start_pushing(to, connection, consumer, result.is_ok());
                 self.answer(to, Lsn(0), result);
             }
+            Request::Mailbox { consumer, prefix } => {
+                let result = self.open_mailbox(connection, vhost, consumer, prefix);
+                self.start_pushing(to, connection, consumer, result.is_ok());
+                self.answer(to, Lsn(0), result);
+            }
             Request::Fetch(fetch) => self.fetch(to, connection, vhost, fetch),
             Request::ConsumeGroup(consume, member) => {
                 let consumer = consume.consumer;

@@ -149,7 +149,7 @@ impl Core {
         let unlogged = |queue: &QueueId| queue.0 & VOLATILE_BIT != 0 || !envelope.persistent;
         if asked.get()
             || (moving && targets.queues.iter().any(unlogged))
-            || targets.topic.is_some()
+            || !targets.topics.is_empty()
             || !targets.watches.is_empty()
             || targets.queues.iter().any(weighed)
         {

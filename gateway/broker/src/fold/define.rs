@@ -39,7 +39,7 @@ impl Core {
                 })
             }
             Define::Bind(binding) => self.bind(connection, vhost, binding),
-            Define::Unbind(binding) => self.unbind(connection, vhost, &binding),
+            Define::Unbind(binding) => self.unbind(connection, vhost, binding),
             Define::Topic(spec) => self.declare_topic(vhost, spec),
             Define::DeleteTopic(name) => self.delete_topic(vhost, &name),
             Define::Group(spec) => self.declare_group(vhost, spec),
@@ -277,12 +277,23 @@ impl Core {
         self.after_removal(&vhost, removed);
     }
 
+    /// A queue name that no queue has may be a topic's.
+    fn to_topic(&self, vhost: &Name, binding: &mut BindingSpec) {
+        if let BindTarget::Queue(name) = &binding.target
+            && self.editor.current().queue(vhost, name).is_none()
+            && self.editor.current().topic(vhost, name).is_some()
+        {
+            binding.target = BindTarget::Topic(name.clone());
+        }
+    }
+
     fn bind(
         &mut self,
         connection: ConnectionId,
         vhost: &Name,
-        binding: BindingSpec,
+        mut binding: BindingSpec,
     ) -> Result<Reply, BrokerError> {
+        self.to_topic(vhost, &mut binding);
         if let BindTarget::Queue(name) = &binding.target {
             self.usable(connection, vhost, name)?;
         }
@@ -303,8 +314,10 @@ impl Core {
         &mut self,
         connection: ConnectionId,
         vhost: &Name,
-        binding: &BindingSpec,
+        mut binding: BindingSpec,
     ) -> Result<Reply, BrokerError> {
+        self.to_topic(vhost, &mut binding);
+        let binding = &binding;
         if self.editor.current().exchange(vhost, &binding.exchange).is_none() {
             return Err(Self::missing(Kind::Exchange, &binding.exchange, vhost));
         }
@@ -315,7 +328,10 @@ impl Core {
             BindTarget::Exchange(name) if self.editor.current().exchange(vhost, name).is_none() => {
                 return Err(Self::missing(Kind::Exchange, name, vhost));
             }
-            BindTarget::Exchange(_) => {}
+            BindTarget::Topic(name) if self.editor.current().topic(vhost, name).is_none() => {
+                return Err(Self::missing(Kind::Topic, name, vhost));
+            }
+            BindTarget::Exchange(_) | BindTarget::Topic(_) => {}
         }
         let durable = self.is_durable(vhost, binding);
         let removed = self.editor.unbind(vhost, binding);
@@ -338,6 +354,7 @@ impl Core {
                     topology.queue(vhost, name).is_some_and(|q| q.0 & VOLATILE_BIT == 0)
                 }
                 BindTarget::Exchange(name) => durable(name),
+                BindTarget::Topic(_) => true,
             }
     }
 
@@ -396,13 +413,15 @@ impl Core {
         let (vhost, name) = (topic.vhost.clone(), topic.spec.name.clone());
         self.forget_groups_of(id);
         self.log(Record::DeleteTopic { id }, None, true);
-        self.editor.remove_topic(&vhost, &name);
+        let removed = self.editor.remove_topic(&vhost, &name);
         self.topic_idle_since.remove(&id);
+        self.bindings_deleted(&vhost, &removed.bindings);
+        self.after_removal(&vhost, removed);
     }
 }
 
 /// A name that nobody has: the prefix and 22 characters of base64url.
-fn made_name(prefix: &str) -> String {
+pub(super) fn made_name(prefix: &str) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut random = uuid::Uuid::new_v4().as_u128();
     let mut name = String::with_capacity(prefix.len() + 22);

@@ -65,7 +65,7 @@ impl Core {
         let mut targets = Targets::default();
         let routed = self.editor.current().route(vhost, AMQ_EVENT, &keys, &|_| {}, &mut targets);
         // events are never kept by a topic, only shown to those who listen
-        targets.topic = None;
+        targets.topics.clear();
         if routed.is_err() || (targets.queues.is_empty() && targets.watches.is_empty()) {
             return;
         }
@@ -251,6 +251,7 @@ impl Core {
             match &binding.target {
                 BindTarget::Queue(queue) => body.text("queue", queue),
                 BindTarget::Exchange(exchange) => body.text("to_exchange", exchange),
+                BindTarget::Topic(topic) => body.text("topic", topic),
             }
             body.text("routing_key", &binding.key);
         });
@@ -304,7 +305,8 @@ impl Core {
         }
         let queues: Vec<Name> =
             targets.queues.iter().filter_map(|queue| self.place_of(*queue)).map(|(_, name)| name).collect();
-        let topic = targets.topic.and_then(|topic| self.durable.topic(topic)).map(|t| t.spec.name.clone());
+        let topic = targets.topics.first().and_then(|topic| self.durable.topic(*topic));
+        let topic = topic.map(|topic| topic.spec.name.clone());
         let id = message_id(&publish.frame);
         self.make_event(vhost, EventKind::MessageRouted, id.unwrap_or(""), |body| {
             body.text_or_null("message", id);

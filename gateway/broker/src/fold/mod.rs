@@ -18,6 +18,7 @@ mod keeper;
 mod limit;
 mod live;
 mod load;
+mod mailbox;
 #[cfg(test)]
 mod model;
 mod moves;

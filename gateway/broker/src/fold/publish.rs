@@ -143,15 +143,18 @@ impl Core {
         targets: &mut Targets,
     ) -> Result<(), BrokerError> {
         let Some(key) = publish.keys.first() else { return Ok(()) };
-        if publish.create_topic && targets.topic.is_none_or(|t| self.durable.topic(t).is_none()) {
-            targets.topic = Some(match self.editor.current().topic(vhost, key) {
+        if publish.create_topic {
+            let topic = match self.editor.current().topic(vhost, key) {
                 Some(topic) => topic,
                 None => self
                     .make_topic(vhost, TopicSpec { name: key.clone(), age_ms_max: None, bytes_max: None })?,
-            });
+            };
+            if !targets.topics.contains(&topic) {
+                targets.topics.insert(0, topic);
+            }
         }
         self.drop_stale(targets);
-        if publish.create_queue && targets.queues.is_empty() && targets.topic.is_none() {
+        if publish.create_queue && targets.queues.is_empty() && targets.topics.is_empty() {
             let queue = match self.editor.current().queue(vhost, key) {
                 Some(queue) => queue,
                 None => {
@@ -197,27 +200,35 @@ impl Core {
             body = stands;
             gate = gate.max(lsn);
         }
-        let topic = targets.topic.and_then(|id| Some((id, Offset(self.durable.topic(id)?.entries.next()))));
-        if let Some((topic, offset)) = topic {
+        // who watches the key sees what the topic of that name keeps, once
+        let mut key_is_kept = false;
+        for topic in targets.topics.iter().copied() {
+            let Some(state) = self.durable.topic(topic) else { continue };
+            let (offset, name) = (Offset(state.entries.next()), state.spec.name.clone());
             let stands = body.unwrap_or(Body::Memory { len });
-            // whoever sees it live sees what a replay shows
-            let mut envelope = envelope;
-            envelope.persistent = true;
             let record = Record::Append { topic, offset, envelope: envelope.clone(), body: stands };
-            let (lsn, _) = self.log(record, Some(frame), true);
+            let (lsn, written) = self.log(record, Some(frame), true);
+            body = written.or(body);
             gate = gate.max(lsn);
             self.offer_to_groups(topic, offset, lsn, frame);
-            published.offset = Some(offset);
-            published.cursor = Some(self.cursor(lsn));
+            if published.offset.is_none() {
+                published.offset = Some(offset);
+                published.cursor = Some(self.cursor(lsn));
+            }
+            published.routed = true;
+            key_is_kept |= name == *envelope.key();
             let (vhost, topic, frame) = (vhost.clone(), Some((topic, offset, lsn)), frame.clone());
-            self.gated_feed.push_back(Visible { gate: lsn, vhost, topic, envelope, frame });
-        } else if !targets.watches.is_empty() {
+            let envelope = envelope.clone();
+            self.gated_feed.push_back(Visible { gate: lsn, vhost, name, topic, envelope, frame });
+        }
+        published.routed |= !targets.watches.is_empty() || !targets.parked.is_empty();
+        if !targets.watches.is_empty() && !key_is_kept {
             // live only: in its turn behind what is not visible yet
             let gate = if self.gated_feed.is_empty() { Lsn(0) } else { self.newest() };
             let (vhost, frame) = (vhost.clone(), frame.clone());
-            self.gated_feed.push_back(Visible { gate, vhost, topic: None, envelope, frame });
+            let name = envelope.keys.first().cloned().unwrap_or_default();
+            self.gated_feed.push_back(Visible { gate, vhost, name, topic: None, envelope, frame });
         }
-        published.routed |= topic.is_some() || !targets.watches.is_empty() || !targets.parked.is_empty();
         if !published.routed {
             Metrics::add(&self.shared.metrics.unroutable, 1);
         }

@@ -32,6 +32,8 @@ const SWEEP_ON_MS: u64 = 10;
 pub(super) struct Visible {
     pub(super) gate: Lsn,
     pub(super) vhost: Name,
+    /// Of the topic that keeps it, else its key: what subscriptions match.
+    pub(super) name: Name,
     /// Topic, offset and position, when a topic keeps it.
     pub(super) topic: Option<(TopicId, Offset, Lsn)>,
     pub(super) envelope: Envelope,
@@ -43,22 +45,21 @@ impl Core {
     pub(super) fn show_feed(&mut self) {
         let upto = self.durable_to;
         while let Some(visible) = self.gated_feed.pop_front_if(|v| v.gate <= upto) {
-            let Visible { vhost, topic, envelope, frame, .. } = visible;
+            let Visible { vhost, name, topic, envelope, frame, .. } = visible;
             if let Some((_, _, lsn)) = topic {
                 self.visible_to = lsn;
             }
             // by the topology of now: a watch that came since the publish was routed sees it too
             let mut watches = smallvec::SmallVec::new();
-            self.editor.current().watches(&vhost, envelope.key(), &mut watches);
+            self.editor.current().watches(&vhost, &name, &mut watches);
             if watches.is_empty() {
                 continue;
             }
             let (id, seq) = topic.map_or((0, self.visible_to.0), |(id, offset, _)| (id.0, offset.0));
-            let key = envelope.keys.first().cloned().unwrap_or_default();
-            let origin = Origin { vhost, name: key.clone(), id, seq };
+            let origin = Origin { vhost, name: name.clone(), id, seq };
             let kept = topic.map(|(id, offset, _)| (id, offset));
             let event =
-                Arc::new(FeedEvent::new(key, kept, self.cursor(self.visible_to), envelope, frame, origin));
+                Arc::new(FeedEvent::new(name, kept, self.cursor(self.visible_to), envelope, frame, origin));
             for id in watches {
                 if let Some(watch) = self.watches.get(&id) {
                     watch.push([Arc::clone(&event)]);
@@ -138,6 +139,7 @@ impl Core {
             From::Latest => (Start::Live, None),
             From::Earliest => (Start::After(earliest), None),
             From::Time(time_ms) => (Start::After(before(|t, at| t.since(at), time_ms)), None),
+            From::Ago(ms) => self.start_of(watch, From::Time(self.now.wall_ms.saturating_sub(ms))),
             From::Offset(offset) => (Start::After(before(|t, at| at.max(t.entries.first()), offset.0)), None),
             From::Last(count) => (Start::After(self.before_last(&topics, count)), None),
             From::After(text) => match text.parse::<Cursor>() {
@@ -248,9 +250,8 @@ impl Core {
         let name = topic.spec.name.clone();
         let origin = Origin { vhost: topic.vhost.clone(), name: name.clone(), id: id.0, seq: offset };
         let envelope = topic.envelope(Offset(offset));
-        let key = envelope.keys.first().cloned().unwrap_or(name);
         let kept = Some((id, Offset(offset)));
-        (entry.body(), key, kept, self.cursor(Lsn(entry.lsn)), envelope, origin)
+        (entry.body(), name, kept, self.cursor(Lsn(entry.lsn)), envelope, origin)
     }
 
     /// Looks for events that are no longer kept and topics that nobody needs, a slice of them.
@@ -281,6 +282,7 @@ impl Core {
             }
             let unused = topic.bytes == 0
                 && !self.groups.has(topic.id)
+                && !self.editor.is_bound(&topic.vhost, &topic.spec.name)
                 && topic.entries.first() == topic.entries.next()
                 && self.editor.subscribers(&topic.vhost, &topic.spec.name) == 0;
             if unused {

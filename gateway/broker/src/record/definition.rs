@@ -24,6 +24,7 @@ use crate::definition::{
     QueueProperties, QueueSpec, TopicSpec,
 };
 use crate::ids::{QueueId, TopicId};
+use crate::name::Name;
 
 /// Appends the content of a definition.
 pub(super) fn put(out: &mut Vec<u8>, record: &Record) {
@@ -161,6 +162,7 @@ fn put_binding(out: &mut Vec<u8>, binding: &BindingSpec) {
     let (bit, target) = match &binding.target {
         BindTarget::Queue(name) => (0, name),
         BindTarget::Exchange(name) => (1, name),
+        BindTarget::Topic(name) => (2, name),
     };
     out.push(bit);
     put_text(out, target);
@@ -284,9 +286,13 @@ fn take_arguments(f: &mut Fields<'_>) -> Result<Arguments, DecodeError> {
 
 fn take_binding(f: &mut Fields<'_>) -> Result<BindingSpec, DecodeError> {
     let exchange = f.name("exchange")?;
-    let to_exchange = f.byte("target")? != 0;
-    let name = f.name("target")?;
-    let target = if to_exchange { BindTarget::Exchange(name) } else { BindTarget::Queue(name) };
+    let target: fn(Name) -> BindTarget = match f.byte("target")? {
+        0 => BindTarget::Queue,
+        1 => BindTarget::Exchange,
+        2 => BindTarget::Topic,
+        other => return Err(DecodeError(format!("target {other} of a binding is unknown"))),
+    };
+    let target = target(f.name("target")?);
     let key = f.name("key")?;
     let arguments = take_arguments(f)?;
     Ok(BindingSpec { exchange, target, key, arguments })

@@ -32,6 +32,14 @@ pub enum Request {
     ConsumeGroup(Consume, Member),
     /// Pull events as a member of a topic's group: `queue` names the topic. It is a member while it waits.
     FetchGroup(Fetch, Member),
+    /// A queue for answers to this connection, and its only consumer, settled as delivered. Both end with the consumer. Nothing of
+    /// anybody else is touched, so it needs no rights. Answered with `Reply::Queue`: the broker makes the name.
+    Mailbox {
+        /// Id of the consumer in the connection.
+        consumer: ConsumerId,
+        /// Prefix of the name.
+        prefix: &'static str,
+    },
     /// Change how many unsettled messages a consumer or pool may hold.
     Credit(Credit),
     /// Stop a consumer; what it holds stays leased until settled or the connection ends.

@@ -105,12 +105,13 @@ impl Book {
         self.exchanges.get(exchange).map(|of| of.by_order.keys().copied().collect()).unwrap_or_default()
     }
 
-    /// Bindings of one exchange or of all, leading to one queue or anywhere; in the order in which they were made.
+    /// Bindings of one exchange or of all, leading to one queue (or the topic under that name) or anywhere; in the order in which they were made.
     pub(super) fn list(&self, exchange: Option<&str>, queue: Option<&Name>) -> Vec<Arc<BindingSpec>> {
         let mut found: Vec<(u64, Arc<BindingSpec>)> = match (exchange, queue) {
             (_, Some(queue)) => self
                 .leading_to(&BindTarget::Queue(queue.clone()))
                 .into_iter()
+                .chain(self.leading_to(&BindTarget::Topic(queue.clone())))
                 .filter(|(on, _)| exchange.is_none_or(|exchange| on == exchange))
                 .filter_map(|(on, order)| {
                     Some((order, self.exchanges.get(&on)?.by_order.get(&order)?.clone()))

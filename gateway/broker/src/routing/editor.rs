@@ -111,7 +111,10 @@ impl TopologyEditor {
             BindTarget::Queue(name) if tables.queues.get(&**name).is_none() => {
                 return Err(missing(Kind::Queue, name));
             }
-            BindTarget::Exchange(_) | BindTarget::Queue(_) => {}
+            BindTarget::Topic(name) if tables.topics.get(&**name).is_none() => {
+                return Err(missing(Kind::Topic, name));
+            }
+            BindTarget::Exchange(_) | BindTarget::Queue(_) | BindTarget::Topic(_) => {}
         }
         let exchange = tables
             .exchanges
@@ -131,6 +134,7 @@ impl TopologyEditor {
         let end = match &binding.target {
             BindTarget::Queue(name) => tables.queues.get(&**name).copied().map(End::Queue),
             BindTarget::Exchange(name) => tables.exchanges.get(&**name).map(|_| End::Exchange(name.clone())),
+            BindTarget::Topic(name) => tables.topics.get(&**name).copied().map(End::Topic),
         };
         let bindable =
             tables.exchanges.get(&*binding.exchange).is_some_and(|e| !matches!(e.table, Table::Names));
@@ -174,11 +178,15 @@ impl TopologyEditor {
         }
     }
 
-    /// Forgets a topic.
-    pub(crate) fn remove_topic(&mut self, vhost: &str, name: &str) {
+    /// Forgets a topic and the bindings to it.
+    pub(crate) fn remove_topic(&mut self, vhost: &str, name: &Name) -> Removed {
+        let Some(book) = self.books.get(vhost) else { return Removed::default() };
+        let places = book.leading_to(&BindTarget::Topic(name.clone()));
+        let removed = self.take_bindings(vhost, places);
         if let Some(tables) = self.edit(vhost) {
-            tables.topics.remove(name);
+            tables.topics.remove(&**name);
         }
+        removed
     }
 
     /// Counts one more live subscription to these patterns. The same set of patterns has the same id; true when this

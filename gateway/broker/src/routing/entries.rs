@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::ids::{QueueId, WatchId};
+use crate::ids::{QueueId, TopicId, WatchId};
 use crate::name::Name;
 
 /// Entries up to which they are kept in place.
@@ -20,6 +20,8 @@ pub(super) enum End {
     Queue(QueueId),
     /// An exchange of the same vhost.
     Exchange(Name),
+    /// A topic.
+    Topic(TopicId),
     /// A set of patterns with live subscriptions.
     Watch(WatchId),
 }

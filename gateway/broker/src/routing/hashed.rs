@@ -113,6 +113,7 @@ fn place(target: &BindTarget) -> u64 {
         BindTarget::Queue(name) => hash_text(name),
         // Another place than the queue of that name.
         BindTarget::Exchange(name) => !hash_text(name),
+        BindTarget::Topic(name) => hash_text(name).rotate_left(32),
     }
 }
 

@@ -63,6 +63,7 @@ fn queue(id: u32) -> Name {
 
 fn binding(exchange: usize, to_queue: bool, target: usize, key: usize) -> BindingSpec {
     let target = match to_queue {
+        true if target % 4 == 3 => BindTarget::Topic(name(KEYS[target % KEYS.len()])),
         true => BindTarget::Queue(queue(target as u32 % 3)),
         false => BindTarget::Exchange(name(EXCHANGES[target].0)),
     };
@@ -91,7 +92,7 @@ impl Model {
                 }
             };
             let kind = &EXCHANGES.iter().find(|(name, _)| *name == exchange).unwrap().1;
-            let mut matched = false;
+            let (mut matched, before) = (false, out.topics.len());
             for info in editor.bindings(V, Some(&exchange), None) {
                 let fits = match kind {
                     ExchangeKind::Direct => *info.key == *key,
@@ -103,15 +104,17 @@ impl Model {
                     match &info.target {
                         BindTarget::Queue(queue) => out.queues.push(self.queues[queue]),
                         BindTarget::Exchange(to) => follow(to, &mut visit),
+                        BindTarget::Topic(topic) => out.topics.push(self.topics[topic.as_str()]),
                     }
                 }
             }
             if exchange == "amq.topic" {
-                out.topic = self.topics.get(key).copied();
+                let named = self.topics.get(key).copied();
+                named.into_iter().for_each(|id| out.topics.insert(before, id));
                 let mut seen = self.watches.clone();
                 seen.sort_unstable();
                 out.watches.extend(seen.into_iter().filter(|(_, p)| naive_text(p, key)).map(|(id, _)| id));
-                matched |= out.topic.is_some() || !out.watches.is_empty();
+                matched |= named.is_some() || !out.watches.is_empty();
             }
             if !matched
                 && let Some(alternate) = self.exchanges.get(&*exchange).and_then(|e| e.alternate.clone())
@@ -179,7 +182,7 @@ proptest! {
                     model.topics.insert(KEYS[key], TopicId(key as u32));
                 }
                 Step::RemoveTopic(key) => {
-                    editor.remove_topic(V, KEYS[key]);
+                    bound -= editor.remove_topic(V, &name(KEYS[key])).bindings.len();
                     model.topics.remove(KEYS[key]);
                 }
                 Step::AddWatch(key) => {

@@ -146,6 +146,7 @@ impl<'t> Walk<'t, '_> {
             match &entry.end {
                 End::Queue(id) => self.out.queues.push(*id),
                 End::Watch(id) => self.out.watches.push(*id),
+                End::Topic(id) => self.out.topics.push(*id),
                 End::Exchange(name) => self.follow(name),
             }
         }
@@ -177,14 +178,14 @@ impl Vhost {
         kept
     }
 
-    /// The topic of that name. A message goes to one topic: the first that a key names.
+    /// The topic of that name.
     fn kept(&self, key: &str, out: &mut Targets) -> bool {
         if self.topics.is_empty() {
             return false;
         }
         out.comparisons += 1;
         let Some(id) = self.topics.get(key) else { return false };
-        out.topic.get_or_insert(*id);
+        out.topics.push(*id);
         true
     }
 
@@ -196,7 +197,7 @@ impl Vhost {
         found.entries.sort_unstable_by_key(|entry| entry.order);
         out.watches.extend(found.entries.iter().filter_map(|entry| match entry.end {
             End::Watch(id) => Some(id),
-            End::Queue(_) | End::Exchange(_) => None,
+            End::Queue(_) | End::Exchange(_) | End::Topic(_) => None,
         }));
         !found.entries.is_empty()
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::editor::TopologyEditor;
 use super::pattern::pattern_matches;
 use super::route::Found;
-use crate::definition::{BindingSpec, ExchangeSpec};
+use crate::definition::{BindTarget, BindingSpec, ExchangeSpec};
 use crate::ids::{TopicId, WatchId};
 use crate::name::Name;
 use crate::request::BindingInfo;
@@ -55,6 +55,12 @@ impl TopologyEditor {
     /// Whether a binding hangs on the exchange.
     pub(crate) fn is_used(&self, vhost: &str, exchange: &str) -> bool {
         self.books.get(vhost).is_some_and(|book| book.is_used(exchange))
+    }
+
+    /// Whether a binding leads to the topic.
+    pub(crate) fn is_bound(&self, vhost: &str, topic: &Name) -> bool {
+        let target = BindTarget::Topic(topic.clone());
+        self.books.get(vhost).is_some_and(|book| !book.leading_to(&target).is_empty())
     }
 
     /// Every exchange, by name.

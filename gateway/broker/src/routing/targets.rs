@@ -6,14 +6,14 @@ use super::seen::Seen;
 use crate::ids::{QueueId, TopicId, WatchId};
 use crate::name::Name;
 
-/// Queues, topic and live subscriptions that get a message; each at most once. Queues stand in the order in which the
-/// bindings that led to them were made, exchange by exchange.
+/// Queues, topics and live subscriptions that get a message; each at most once. Queues and topics stand in the order in which
+/// the bindings that led to them were made, exchange by exchange.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Targets {
     /// Queues that get a copy.
     pub(crate) queues: SmallVec<[QueueId; 4]>,
-    /// Topic that keeps it.
-    pub(crate) topic: Option<TopicId>,
+    /// Topics that keep it.
+    pub(crate) topics: SmallVec<[TopicId; 1]>,
     /// Live subscriptions that see it.
     pub(crate) watches: SmallVec<[WatchId; 2]>,
     /// Exchanges that hold it until its time has come, and route it then.
@@ -28,24 +28,28 @@ impl Targets {
     /// Nobody gets it.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.queues.is_empty() && self.topic.is_none() && self.watches.is_empty() && self.parked.is_empty()
+        self.queues.is_empty() && self.topics.is_empty() && self.watches.is_empty() && self.parked.is_empty()
     }
 
     /// Ready for the next message; keeps its buffers.
     #[cfg(feature = "measure")]
     pub(crate) fn clear(&mut self) {
         self.queues.clear();
-        self.topic = None;
+        self.topics.clear();
         self.watches.clear();
         self.parked.clear();
         self.comparisons = 0;
     }
 
-    /// Leaves the first of each queue and watch.
+    /// Leaves the first of each queue, topic and watch.
     pub(super) fn dedup(&mut self) {
         if self.queues.len() > 1 {
             let mut seen = Seen::default();
             self.queues.retain(|id| seen.first(id.0 as usize));
+        }
+        if self.topics.len() > 1 {
+            let mut seen = Seen::default();
+            self.topics.retain(|id| seen.first(id.0 as usize));
         }
         if self.watches.len() > 1 {
             let mut seen = Seen::default();

@@ -116,6 +116,10 @@ impl State {
                 put_at(&mut self.topics, id.0, Some(Arc::new(TopicState::new(id, vhost, spec))));
             }
             Record::DeleteTopic { id } => {
+                if let Some(topic) = self.topic(id) {
+                    let (vhost, target) = (topic.vhost.clone(), BindTarget::Topic(topic.spec.name.clone()));
+                    self.bindings.remove_to(&vhost, &target);
+                }
                 put_at(&mut self.topics, id.0, None);
                 for group in &mut self.groups {
                     group.take_if(|g| g.topic == id);

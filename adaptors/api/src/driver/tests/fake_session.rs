@@ -18,11 +18,12 @@ pub(super) struct FakeSession {
     next: u64,
     pause_feeds: bool,
     waits: bool,
+    unread: bool,
 }
 
 impl Default for FakeSession {
     fn default() -> Self {
-        Self { user: "alice", tick_every: None, next: 0, pause_feeds: false, waits: false }
+        Self { user: "alice", tick_every: None, next: 0, pause_feeds: false, waits: false, unread: false }
     }
 }
 
@@ -174,9 +175,14 @@ impl Session for FakeSession {
         Ok(!self.pause_feeds)
     }
 
+    fn unread(&mut self) {
+        self.unread = true;
+    }
+
     fn tick(&mut self, now: Duration, out: &mut Outbound) -> Result<Duration, SessionError> {
         let Some(every) = self.tick_every else { return Ok(Duration::MAX) };
-        say(out, &format!("tick {}", now.as_millis()));
+        let unread = if std::mem::take(&mut self.unread) { " unread" } else { "" };
+        say(out, &format!("tick {}{unread}", now.as_millis()));
         Ok(every)
     }
 

@@ -43,6 +43,20 @@ async fn blocked_batch_stops_reading_but_not_deliveries() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn session_hears_that_its_silent_peer_is_not_read() {
+    let mut rig = Rig::new(64, 1 << 20, FakeSession::ticking(Duration::from_secs(5)));
+    rig.expect("tick 0\n").await;
+    rig.expect("tick 0\n").await;
+    rig.expect("tick 5000\n").await;
+    rig.broker.blocked.send_replace(true);
+    rig.send("ask\n").await;
+    rig.expect("tick 10000 unread\ntick 15000 unread\n").await;
+    rig.broker.blocked.send_replace(false);
+    assert_eq!(rig.broker.batch().await, [1]);
+    rig.expect("tick 20000\n").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn window_comes_back_when_deliveries_are_written() {
     let mut rig = Rig::new(256, 1 << 20, FakeSession::default());
     rig.send("echo up\n").await;

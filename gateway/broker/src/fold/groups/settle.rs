@@ -224,7 +224,9 @@ impl Core {
             |visit: &mut dyn FnMut(&str, crate::definition::HeaderValue<'_>)| headers.read(&frame, visit);
         // without the exchange, the topic alone gets it
         let _ = self.editor.current().route(&vhost, &envelope.exchange, &envelope.keys, &read, &mut targets);
-        targets.topic = Some(dead_topic);
+        if !targets.topics.contains(&dead_topic) {
+            targets.topics.insert(0, dead_topic);
+        }
         self.place(&vhost, envelope, &frame, Some(body), &targets);
         Metrics::add(&self.shared.metrics.dead_lettered, 1);
         Settled::DeadLettered

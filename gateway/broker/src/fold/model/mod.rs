@@ -288,6 +288,13 @@ impl Model {
         self.world.topics.insert(topic.spec.name.clone(), Rc::new(topic));
     }
 
+    /// A topic goes with its events and bindings. False: there is none.
+    fn drop_topic(&mut self, name: &Name) -> bool {
+        let target = BindTarget::Topic(name.clone());
+        Rc::make_mut(&mut self.world.routing).unbind(|b| b.target == target);
+        self.world.topics.remove(name).is_some()
+    }
+
     /// A queue goes with its messages, bindings and takers.
     fn drop_queue(&mut self, name: &Name) {
         self.end_takers(name);

@@ -58,7 +58,7 @@ impl Model {
             Request::Define(define) => self.define(id, define),
             Request::Query(_) | Request::Browse(_) | Request::Report(_) => return,
             // groups have tests of their own; the driver makes none
-            Request::ConsumeGroup(..) | Request::FetchGroup(..) => return,
+            Request::ConsumeGroup(..) | Request::FetchGroup(..) | Request::Mailbox { .. } => return,
         };
         self.forget_holders();
         let announces = announces.filter(|_| answer == Answered::Done);
@@ -180,7 +180,7 @@ impl Model {
             self.make_topic(TopicSpec { name: key.clone(), age_ms_max: None, bytes_max: None });
         }
         let reaches = !self.queues_of(&envelope, &publish.frame).is_empty()
-            || self.topic_of(&envelope, &publish.frame).is_some();
+            || !self.topics_of(&envelope, &publish.frame).is_empty();
         if publish.create_queue && !reaches {
             self.make_queue(QueueSpec { name: key, durable: true, ..QueueSpec::default() }, id);
             self.met("a publish made its queue");
@@ -197,22 +197,25 @@ impl Model {
                 full = true;
             }
         }
-        let topic = self.topic_of(&envelope, &publish.frame);
+        let topics = self.topics_of(&envelope, &publish.frame);
         let watched = self.watched_by(&envelope, &publish.frame);
         let mut went = Went { queues: count, event: None, duplicate: false, routed: false };
-        went.routed = !queues.is_empty() || topic.is_some() || watched;
+        went.routed = !queues.is_empty() || !topics.is_empty() || watched;
         let logged = Gate::Logged(self.pass());
-        if topic.is_some() || watched {
-            let waits = self.events.len() > self.shown;
-            let gate = match &topic {
-                Some(_) => logged,
-                None if waits => Gate::Behind(self.pass()),
-                None => Gate::Free,
-            };
+        let lives = watched && !envelope.keys.first().is_some_and(|key| topics.contains(key));
+        for topic in topics {
+            if envelope.exchange != crate::AMQ_TOPIC && envelope.keys.first() != Some(&topic) {
+                self.met("an event came by a binding");
+            }
             let at = self.events.len();
-            stored |= topic.is_some();
-            let offset = self.append(topic, envelope.clone(), publish.frame.clone(), gate);
-            went.event = offset.map(|offset| (offset, at));
+            stored = true;
+            let offset = self.append(Some(topic), envelope.clone(), publish.frame.clone(), logged);
+            went.event = went.event.or(offset.map(|offset| (offset, at)));
+        }
+        if lives {
+            let waits = self.events.len() > self.shown;
+            let gate = if waits { Gate::Behind(self.pass()) } else { Gate::Free };
+            self.append(None, envelope.clone(), publish.frame.clone(), gate);
         }
         if let Some(dedup) = publish.dedup.filter(|_| stored) {
             let (event, gate, time_ms) = (went.event, logged, now.wall_ms);
@@ -276,14 +279,26 @@ impl Model {
         self.queues_of(&envelope, &publish.frame).iter().any(limited)
     }
 
-    /// The topic that keeps it: the first that a key names.
-    fn topic_of(&self, envelope: &Envelope, frame: &Frame) -> Option<Name> {
+    /// The topics that keep it, each once: those that keys name, and those that are bound.
+    fn topics_of(&self, envelope: &Envelope, frame: &Frame) -> Vec<Name> {
         let reached = self.reached(envelope, frame);
         let named = |key: &&Name| {
             let by_name = reached.named && !self.world.queues.contains_key(*key);
             (reached.topics || by_name) && self.world.topics.contains_key(*key)
         };
-        envelope.keys.iter().find(named).cloned()
+        let mut found: Vec<Name> = Vec::new();
+        for met in &reached.met {
+            let names = match met {
+                Some(topic) => vec![topic.clone()],
+                None => envelope.keys.iter().filter(named).cloned().collect(),
+            };
+            for name in names {
+                if !found.contains(&name) {
+                    found.push(name);
+                }
+            }
+        }
+        found
     }
 
     /// Live subscriptions see it.
@@ -351,9 +366,9 @@ impl Model {
             Define::Group(_) | Define::DeleteGroup { .. } | Define::SeekGroup { .. } => {
                 (Gate::Free, Answered::Because("not driven"))
             }
-            Define::DeleteTopic(name) => match self.world.topics.remove(name) {
-                Some(_) => (logged, Answered::Done),
-                None => (Gate::Free, Answered::Because("not found")),
+            Define::DeleteTopic(name) => match self.drop_topic(name) {
+                true => (logged, Answered::Done),
+                false => (Gate::Free, Answered::Because("not found")),
             },
         }
     }
@@ -408,8 +423,21 @@ impl Model {
         (if stored { Gate::Logged(pass) } else { Gate::Upto(pass) }, Answered::Queue(0, 0))
     }
 
+    /// A queue name that no queue has may be a topic's.
+    fn aimed(&self, binding: &BindingSpec) -> BindingSpec {
+        let mut binding = binding.clone();
+        if let BindTarget::Queue(name) = &binding.target
+            && !self.world.queues.contains_key(name)
+            && self.world.topics.contains_key(name)
+        {
+            binding.target = BindTarget::Topic(name.clone());
+        }
+        binding
+    }
+
     fn bind(&mut self, id: ConnectionId, binding: &BindingSpec) -> (Gate, Answered) {
         let refused = |why| (Gate::Free, Answered::Because(why));
+        let binding = &self.aimed(binding);
         if let BindTarget::Queue(name) = &binding.target
             && let Err(why) = self.usable(id, name)
         {
@@ -435,15 +463,20 @@ impl Model {
             return (Gate::Free, Answered::Done);
         }
         let gate = self.gate_of(binding);
+        if let BindTarget::Topic(_) = &binding.target {
+            self.met("a topic was bound");
+        }
         Rc::make_mut(&mut self.world.routing).bindings.push(binding.clone());
         (gate, Answered::Done)
     }
 
     fn unbind(&mut self, id: ConnectionId, binding: &BindingSpec) -> (Gate, Answered) {
+        let binding = &self.aimed(binding);
         let routing = &self.world.routing;
         let there = match &binding.target {
             BindTarget::Queue(name) => self.world.queues.contains_key(name),
             BindTarget::Exchange(name) => routing.exchanges.contains_key(name),
+            BindTarget::Topic(name) => self.world.topics.contains_key(name),
         };
         if !there || !routing.exchanges.contains_key(&binding.exchange) {
             return (Gate::Free, Answered::Because("not found"));
@@ -467,6 +500,7 @@ impl Model {
         let target = match &binding.target {
             BindTarget::Queue(name) => self.world.queues.get(name).is_some_and(|q| q.is_stored()),
             BindTarget::Exchange(name) => durable(name),
+            BindTarget::Topic(_) => true,
         };
         let pass = self.pass();
         if target && durable(&binding.exchange) { Gate::Logged(pass) } else { Gate::Upto(pass) }

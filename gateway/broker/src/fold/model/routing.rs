@@ -34,6 +34,8 @@ pub(super) struct Reached {
     pub(super) named: bool,
     /// Keys that `amq.topic` looks up among topics and subscriptions.
     pub(super) topics: bool,
+    /// Topics in the order in which they are met: None is what the keys name, else by binding.
+    pub(super) met: Vec<Option<Name>>,
 }
 
 pub(super) fn is_predeclared(name: &Name) -> bool {
@@ -67,9 +69,11 @@ impl Routing {
             let mut any = false;
             if name.is_empty() {
                 reached.named = true;
+                reached.met.push(None);
                 any = hit(true);
             } else if name == crate::AMQ_TOPIC {
                 reached.topics = true;
+                reached.met.push(None);
                 any = hit(false);
             }
             let mut next = Vec::new();
@@ -79,6 +83,7 @@ impl Routing {
                     match &binding.target {
                         BindTarget::Queue(queue) => reached.queues.push(queue.clone()),
                         BindTarget::Exchange(exchange) => next.push(exchange.clone()),
+                        BindTarget::Topic(topic) => reached.met.push(Some(topic.clone())),
                     }
                 }
             }
@@ -126,6 +131,8 @@ impl Routing {
             let there = match &b.target {
                 BindTarget::Queue(queue) => is_stored(queue),
                 BindTarget::Exchange(exchange) => exchanges.contains_key(exchange),
+                // a topic is always stored, and one that is gone took its bindings with it
+                BindTarget::Topic(_) => true,
             };
             there && exchanges.contains_key(&b.exchange)
         });

@@ -8,7 +8,7 @@ use framegate_frame::Frame;
 use super::driver::text;
 use super::routing::matches;
 use super::{Gate, Model};
-use crate::definition::TopicSpec;
+use crate::definition::{BindTarget, TopicSpec};
 use crate::feed::{Cursor, FeedEvent, FeedItem, From};
 use crate::ids::TopicId;
 use crate::limits::Limits;
@@ -120,6 +120,10 @@ impl Model {
             From::Latest => kept.clear(),
             From::Earliest => {}
             From::Time(time) => kept.retain(|at| self.events[*at].envelope.time_ms >= *time),
+            From::Ago(ms) => {
+                let time = self.now.wall_ms.saturating_sub(*ms);
+                kept.retain(|at| self.events[*at].envelope.time_ms >= time);
+            }
             From::Last(count) => drop(kept.drain(..kept.len().saturating_sub(*count as usize))),
             From::Offset(offset) => kept.retain(|at| self.events[*at].kept.is_some_and(|k| k.1 >= offset.0)),
             From::After(text) => {
@@ -267,15 +271,13 @@ impl Model {
         gate: Gate,
     ) -> Option<u64> {
         let at = self.events.len();
+        let key = topic.clone().or(envelope.keys.first().cloned()).unwrap_or_default();
         let kept = topic.and_then(|name| {
             let topic = std::rc::Rc::make_mut(self.world.topics.get_mut(&name)?);
             topic.events.push_back(at);
             topic.next += 1;
             Some((topic.incarnation, topic.next - 1))
         });
-        let persistent = kept.is_some() || envelope.persistent;
-        let key = envelope.keys.first().cloned().unwrap_or_default();
-        let envelope = Envelope { persistent, ..envelope };
         self.events.push(Event { key, kept, envelope, frame, gate, cursor: None });
         kept.map(|k| k.1)
     }
@@ -290,6 +292,8 @@ impl Model {
         let names: Vec<Name> = self.world.topics.keys().cloned().collect();
         for name in names {
             let watched = self.is_watched(&name);
+            let target = BindTarget::Topic(name.clone());
+            let is_bound = self.world.routing.bindings.iter().any(|b| b.target == target);
             let Some(topic) = self.world.topics.get_mut(&name) else { continue };
             let age = topic.spec.age_ms_max.unwrap_or(limits.topic_age_ms_max);
             let bytes_max = topic.spec.bytes_max.unwrap_or(limits.topic_bytes_max);
@@ -307,14 +311,15 @@ impl Model {
                 *self.counts.entry("retention").or_default() += 1;
             }
             let was_empty = topic.events.is_empty();
-            topic_now.idle_ms = (was_empty && !watched).then_some(topic.idle_ms.unwrap_or(self.now.mono_ms));
+            topic_now.idle_ms =
+                (was_empty && !watched && !is_bound).then_some(topic.idle_ms.unwrap_or(self.now.mono_ms));
             if topic_now.idle_ms.is_some_and(|since| self.now.mono_ms - since >= limits.topic_idle_ms) {
                 idle.push(name);
             }
             *topic = topic_now.into();
         }
         for name in idle {
-            self.world.topics.remove(&name);
+            self.drop_topic(&name);
             self.met("an idle topic");
         }
     }

@@ -273,6 +273,7 @@ impl Life {
         match from % 7 {
             0 => From::Latest,
             1 => From::Earliest,
+            2 if one => From::Ago(at % 10_000),
             2 => From::Time(self.rig.now.wall_ms.saturating_sub(at % 10_000)),
             3 => From::Last((at % 6) as u32),
             4 if one => From::Offset(Offset(at % 20)),

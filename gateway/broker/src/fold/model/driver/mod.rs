@@ -113,6 +113,8 @@ const MET: &[&str] = &[
     "a delay passed",
     "a duplicate",
     "a full queue refused",
+    "a topic was bound",
+    "an event came by a binding",
     "a kept event",
     "a lease ran out",
     "a live-only event",

@@ -166,6 +166,8 @@ pub(super) fn binding(wanted: &Binding) -> BindingSpec {
             heavy if matches!(heavy.as_str(), "heavy" | "letters") => name("plain"),
             // nor to one that dead letters of another queue come to: whose are first at one time is open
             dead if dead.starts_with("d.") || matches!(dead.as_str(), "round" | "turn") => name("plain"),
+            // a stream is bound by a queue's name
+            _ if wanted.key % 16 == 3 => name(pick(&TOPICS, wanted.target)),
             queue => queue,
         }),
         // not where a dead letter needs its frame: it moves when that has been read
