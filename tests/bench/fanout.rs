@@ -33,6 +33,8 @@ const MANY: u64 = 5000;
 pub(crate) struct Options {
     pub(crate) peer: Option<String>,
     pub(crate) quick: bool,
+    /// Only rows with this in their name.
+    pub(crate) only: Option<String>,
     /// Only this number of subscribers.
     pub(crate) subscribers: Option<u64>,
     /// Events on the way to the slowest subscriber. With one, no server can send several in one write.
@@ -41,7 +43,7 @@ pub(crate) struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { peer: None, quick: false, subscribers: None, window: 1 }
+        Self { peer: None, quick: false, only: None, subscribers: None, window: 1 }
     }
 }
 

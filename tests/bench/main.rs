@@ -19,8 +19,8 @@ use std::process::ExitCode;
 
 use fanout::{Options, Transport};
 
-const USAGE: &str = "usage: framegate-bench sse|ws|messagex|amqp|idle [--peer nchan|rabbitmq|null] [--quick] [--subscribers N] \
-     [--window N]";
+const USAGE: &str = "usage: framegate-bench sse|ws|messagex|amqp|hostile-amqp|idle [--peer nchan|rabbitmq|redis|nats|null] [--quick] \
+     [--only TEXT] [--subscribers N] [--window N]";
 
 fn main() -> ExitCode {
     let Some((group, options)) = read(std::env::args().skip(1)) else {
@@ -35,7 +35,8 @@ fn main() -> ExitCode {
         "sse" => fanout::run(&runtime, Transport::Sse, &options),
         "ws" => fanout::run(&runtime, Transport::WebSocket, &options),
         "messagex" => messagex::run(&runtime, options.quick),
-        "amqp" => amqp::run(&runtime, options.peer.as_deref(), options.quick),
+        "amqp" => amqp::run(&runtime, options.peer.as_deref(), options.quick, options.only.as_deref()),
+        "hostile-amqp" => amqp::hostile(&runtime, options.quick, options.only.as_deref()),
         "idle" => idle::run(&runtime),
         "null-server" => runtime.block_on(null::serve()),
         _ => {
@@ -59,6 +60,7 @@ fn read(mut arguments: impl Iterator<Item = String>) -> Option<(String, Options)
         match argument.as_str() {
             "--peer" => options.peer = Some(arguments.next()?),
             "--quick" => options.quick = true,
+            "--only" => options.only = Some(arguments.next()?),
             "--subscribers" => options.subscribers = Some(arguments.next()?.parse().ok()?),
             "--window" => options.window = arguments.next()?.parse().ok().filter(|window| *window > 0)?,
             name if group.is_none() && !name.starts_with('-') => group = Some(name.to_owned()),

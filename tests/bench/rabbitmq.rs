@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::servers::{Server, wait};
+use crate::servers::{Server, free_port, wait};
 
 /// The inner script: the outer one changes the user and writes its own logs.
 const SCRIPT: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
@@ -19,10 +19,6 @@ impl Drop for PortMapper {
         let port = self.0.to_string();
         let _ = Command::new("epmd").args(["-port", &port, "-kill"]).stdout(Stdio::null()).status();
     }
-}
-
-fn free_port() -> io::Result<u16> {
-    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 impl Server {

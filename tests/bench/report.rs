@@ -39,6 +39,11 @@ impl Figures {
         f64::from(self.latency(0.5))
     }
 
+    /// 99 of 100 are at most this, in microseconds.
+    pub(crate) fn p99_us(&self) -> f64 {
+        f64::from(self.latency(0.99))
+    }
+
     fn latency(&self, share: f64) -> u32 {
         let mut sorted = self.latencies_us.clone();
         sorted.sort_unstable();

@@ -23,6 +23,8 @@ pub(crate) struct Server {
     pub(crate) messagex: String,
     /// `host:port` of its AMQP listener, if it has one.
     pub(crate) amqp: String,
+    /// `host:port` of a peer that speaks a protocol of its own.
+    pub(crate) own: String,
     /// Ends after the server.
     _mapper: Option<PortMapper>,
 }
@@ -35,17 +37,23 @@ impl Server {
         name: &'static str,
         mapper: Option<PortMapper>,
     ) -> Self {
-        let [http, messagex, amqp] = [const { String::new() }; 3];
-        Self { child, _home: home, name, http, messagex, amqp, _mapper: mapper }
+        let [http, messagex, amqp, own] = [const { String::new() }; 4];
+        Self { child, _home: home, name, http, messagex, amqp, own, _mapper: mapper }
     }
 
     /// The release binary.
     pub(crate) fn framegate() -> io::Result<Self> {
+        Self::framegate_with(&[])
+    }
+
+    /// The same with these in its environment.
+    pub(crate) fn framegate_with(environment: &[(&str, &str)]) -> io::Result<Self> {
         let binary = std::env::var_os("FRAMEGATE_BIN").map(PathBuf::from);
         let binary = binary.unwrap_or_else(|| PathBuf::from("target/release/framegate"));
         let home = tempfile::tempdir()?;
         let ports = home.path().join("ports");
         let child = Command::new(&binary)
+            .envs(environment.iter().copied())
             .args(["--listen", "http=127.0.0.1:0", "--listen", "messagex=127.0.0.1:0"])
             .args(["--listen", "amqp=127.0.0.1:0", "--data-dir"])
             .arg(home.path().join("data"))
@@ -129,6 +137,11 @@ impl Drop for Server {
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
     }
+}
+
+/// A port that nobody has right now.
+pub(crate) fn free_port() -> io::Result<u16> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 #[expect(

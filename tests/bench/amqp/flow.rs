@@ -17,11 +17,11 @@ const PREFETCH: u16 = 1000;
 /// Deliveries of one ack. Fewer would let a peer confirm a message because it is acked already, without a sync.
 const ACK_EVERY: u64 = 100;
 /// Messages on the way when nothing confirms them.
-const UNCONFIRMED_MAX: u64 = 10_000;
+pub(super) const UNCONFIRMED_MAX: u64 = 10_000;
 /// Bytes that one write sends at most.
-const WRITE_BYTES: usize = 64 * 1024;
+pub(super) const WRITE_BYTES: usize = 64 * 1024;
 /// Digits of the number that begins a body.
-const DIGITS: usize = 10;
+pub(super) const DIGITS: usize = 10;
 /// Publishes of each millisecond at the steady rate: 2,000 a second.
 const PER_TICK: u64 = 2;
 
@@ -50,12 +50,24 @@ pub(crate) struct Load {
 
 /// What both ends share.
 #[derive(Debug)]
-struct Progress {
+pub(super) struct Progress {
     started: Instant,
-    consumed: AtomicU64,
-    more: Notify,
+    pub(super) consumed: AtomicU64,
+    pub(super) more: Notify,
     /// When each message was sent at the steady rate, in nanoseconds.
     sent_ns: Vec<AtomicU64>,
+}
+
+impl Progress {
+    /// Nothing is done. `steady`: messages whose time of sending is kept.
+    pub(super) fn start(steady: u64) -> Self {
+        Self {
+            started: Instant::now(),
+            consumed: AtomicU64::new(0),
+            more: Notify::new(),
+            sent_ns: (0..steady).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
 }
 
 /// Runs it. Gives latencies in microseconds: to the confirm, or at the steady rate to the delivery.
@@ -72,12 +84,7 @@ pub(crate) async fn run(address: &str, load: Load) -> io::Result<Vec<u32>> {
         publisher.select_confirms().await?;
     }
     let steady = if load.pace == Pace::Steady { load.count } else { 0 };
-    let progress = Arc::new(Progress {
-        started: Instant::now(),
-        consumed: AtomicU64::new(0),
-        more: Notify::new(),
-        sent_ns: (0..steady).map(|_| AtomicU64::new(0)).collect(),
-    });
+    let progress = Arc::new(Progress::start(steady));
     let consumed = tokio::spawn(consume(consumer, load.clone(), Arc::clone(&progress)));
     let to_confirm = match load.pace {
         Pace::Confirmed { window } => confirmed(&mut publisher, &load, window).await?,
@@ -94,7 +101,7 @@ pub(crate) async fn run(address: &str, load: Load) -> io::Result<Vec<u32>> {
 }
 
 /// Publishes, one after the other, from one encoded message whose number is written anew.
-struct Encoder {
+pub(super) struct Encoder {
     message: Vec<u8>,
     number_at: usize,
 }
@@ -106,7 +113,12 @@ impl Encoder {
         Self { message, number_at }
     }
 
-    fn write(&mut self, number: u64, out: &mut Vec<u8>) {
+    /// Of any protocol's message; the body begins at `number_at`.
+    pub(super) fn of(message: Vec<u8>, number_at: usize) -> Self {
+        Self { message, number_at }
+    }
+
+    pub(super) fn write(&mut self, number: u64, out: &mut Vec<u8>) {
         self.message[self.number_at..self.number_at + DIGITS].copy_from_slice(&digits(number));
         out.extend_from_slice(&self.message);
     }
@@ -258,7 +270,8 @@ async fn consume(mut consumer: Link, load: Load, progress: Arc<Progress>) -> io:
     Ok((consumer, latencies_us))
 }
 
-fn whole(body: &[u8], number: u64, filling: &[u8]) -> io::Result<()> {
+/// Whether a body is the one of that number.
+pub(super) fn whole(body: &[u8], number: u64, filling: &[u8]) -> io::Result<()> {
     if body[..DIGITS] == digits(number) && body[DIGITS..] == *filling {
         return Ok(());
     }

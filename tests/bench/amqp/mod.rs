@@ -2,7 +2,12 @@
 //! met.
 
 mod flow;
+mod hostile;
+mod nats;
+mod redis;
 mod wire;
+
+pub(crate) use hostile::run as hostile;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -42,6 +47,9 @@ struct Row {
     queues: u64,
     aims: Aims,
 }
+
+/// Which rows mean the same at a peer.
+type Comparable = fn(&Row) -> bool;
 
 fn rows(quick: bool) -> Vec<Row> {
     let scale = if quick { 10 } else { 1 };
@@ -99,21 +107,25 @@ fn rows(quick: bool) -> Vec<Row> {
     ]
 }
 
-/// Every row, then the memory of idle connections.
+/// Every row, then the memory of idle connections. `only`: rows with this in their name.
 ///
 /// # Errors
 /// A run is not complete and in order, or a server does not start.
-pub(crate) fn run(runtime: &Runtime, peer: Option<&str>, quick: bool) -> io::Result<()> {
-    match peer {
-        None | Some("rabbitmq") => {}
+pub(crate) fn run(runtime: &Runtime, peer: Option<&str>, quick: bool, only: Option<&str>) -> io::Result<()> {
+    let (start, comparable): (fn() -> io::Result<Server>, Comparable) = match peer {
+        None | Some("rabbitmq") => (Server::rabbitmq, |_| true),
+        // other protocols, so only what means the same there
+        Some("redis") => (Server::redis, |row| row.load.persistent && row.queues == 1),
+        Some("nats") => (Server::nats, |row| row.load.pace == Pace::Unconfirmed),
         Some(other) => {
-            return Err(io::Error::other(format!("'{other}' does not speak AMQP; --peer rabbitmq")));
+            return Err(io::Error::other(format!("'{other}' is no peer; rabbitmq, redis, nats")));
         }
-    }
+    };
     let repetitions = if quick { 1 } else { REPETITIONS };
     // one for all rows: it takes long to start, and each row leaves it empty
-    let theirs = peer.map(|_| Server::rabbitmq()).transpose()?;
-    for row in rows(quick) {
+    let theirs = peer.map(|_| start()).transpose()?;
+    let chosen = |row: &Row| comparable(row) && only.is_none_or(|only| row.name.contains(only));
+    for row in rows(quick).into_iter().filter(chosen) {
         let ours = Server::framegate()?;
         let (mut our_runs, mut their_runs) = (Vec::new(), Vec::new());
         for repetition in 0..repetitions {
@@ -132,10 +144,15 @@ pub(crate) fn run(runtime: &Runtime, peer: Option<&str>, quick: bool) -> io::Res
         if let Some(theirs) = &theirs {
             theirs.print();
         }
-        judge(&ours, theirs.as_ref(), row.aims);
+        // the aims of a comparison are against RabbitMQ
+        let absolute = Aims { rate_ratio: None, cpu_ratio: None, ..row.aims };
+        judge(&ours, theirs.as_ref(), if peer == Some("rabbitmq") { row.aims } else { absolute });
     }
     drop(theirs);
-    idle(runtime, peer.is_some())
+    match peer {
+        None | Some("rabbitmq") if only.is_none() => idle(runtime, peer.is_some()),
+        _ => Ok(()),
+    }
 }
 
 async fn measure(server: &Server, row: &Row) -> io::Result<Figures> {
@@ -143,8 +160,14 @@ async fn measure(server: &Server, row: &Row) -> io::Result<Figures> {
     let mut running = Vec::new();
     for number in 0..row.queues {
         let load = Load { queue: format!("{}-{number}", row.load.queue), ..row.load.clone() };
-        let address = server.amqp.clone();
-        running.push(tokio::spawn(async move { flow::run(&address, load).await }));
+        let (name, amqp, own) = (server.name, server.amqp.clone(), server.own.clone());
+        running.push(tokio::spawn(async move {
+            match name {
+                "redis" => redis::run(&own, load).await,
+                "nats" => nats::run(&own, load).await,
+                _ => flow::run(&amqp, load).await,
+            }
+        }));
     }
     let mut latencies_us = Vec::new();
     for one in running {
@@ -185,6 +208,11 @@ fn judge(ours: &Figures, peer: Option<&Figures>, aims: Aims) {
         let p50 = ours.p50_us();
         line(path, "p50 us", p50, peer.map(Figures::p50_us), Some((aim, p50 <= aim)));
     }
+}
+
+/// The 99th percentile of latencies.
+fn p99_us(latencies_us: Vec<u32>) -> f64 {
+    Figures { latencies_us, ..Figures::default() }.p99_us()
 }
 
 fn line(path: &str, what: &str, ours: f64, peer: Option<f64>, aim: Option<(f64, bool)>) {

@@ -9,6 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const FRAME_END: u8 = 0xCE;
+/// Channels of a connection, as negotiated.
+pub(super) const CHANNELS_MAX: u16 = 2047;
 const HEAD_BYTES: usize = 7;
 const FRAME_MAX: u32 = 131_072;
 /// One read takes at most so much.
@@ -61,7 +63,21 @@ fn method(channel: u16, id: (u16, u16), arguments: &[u8]) -> Vec<u8> {
 
 /// A whole publish to the default exchange. The body's place is known: it ends one byte before the end.
 pub(crate) fn publish(queue: &str, persistent: bool, body: &[u8]) -> Vec<u8> {
-    let arguments = [&[0, 0, 0][..], &short(queue), &[0]].concat();
+    publish_with(queue, persistent, 0, body)
+}
+
+/// A transient publish that comes back when it reaches nobody.
+pub(super) fn publish_mandatory(queue: &str, body: &[u8]) -> Vec<u8> {
+    publish_with(queue, false, 1, body)
+}
+
+/// Opens a channel.
+pub(super) fn open_channel(channel: u16) -> Vec<u8> {
+    method(channel, (20, 10), &[0])
+}
+
+fn publish_with(queue: &str, persistent: bool, bits: u8, body: &[u8]) -> Vec<u8> {
+    let arguments = [&[0, 0, 0][..], &short(queue), &[bits]].concat();
     let mut out = method(1, (60, 40), &arguments);
     let mode = if persistent { 2 } else { 1 };
     let size = (body.len() as u64).to_be_bytes();
@@ -102,7 +118,8 @@ impl Link {
         .concat();
         link.call(0, (10, 11), &start_ok, (10, 30)).await?;
         // no heartbeats: an idle connection is to be idle
-        let tune_ok = [&2047_u16.to_be_bytes()[..], &FRAME_MAX.to_be_bytes(), &0_u16.to_be_bytes()].concat();
+        let tune_ok =
+            [&CHANNELS_MAX.to_be_bytes()[..], &FRAME_MAX.to_be_bytes(), &0_u16.to_be_bytes()].concat();
         link.write(&method(0, (10, 31), &tune_ok)).await?;
         link.call(0, (10, 40), &[&short("/")[..], &[0, 0]].concat(), (10, 41)).await?;
         Ok(link)
