@@ -4,6 +4,10 @@
 pub const NAME_BYTES_MAX: usize = 255;
 /// Requests that one pass of the fold takes at most.
 pub const PASS_REQUESTS_MAX: usize = 256;
+/// Requests of a pass that whoever brings them may run, when the fold sits idle.
+pub const OWN_PASS_REQUESTS_MAX: usize = 16;
+/// Frame bytes of such a pass.
+pub const OWN_PASS_BYTES_MAX: usize = 32 * 1024;
 /// Record bytes that one pass of the fold makes before it closes its block.
 pub const PASS_BYTES_MAX: usize = 1024 * 1024;
 /// Messages that one slice of a long pass (expiry, purge, drain, lost connection) handles.

@@ -104,7 +104,8 @@ impl Connection {
                 let wait = defines && requests.peek().is_some();
                 let batch =
                     Batch { connection: id, tasks, permit, untaken: slot, applied: wait.then_some(applied) };
-                if !shared.send(Inbox::Batch(batch)) {
+                let requests = batch.tasks.len();
+                if !shared.hand_over(Inbox::Batch(batch), requests, bytes) {
                     return Err(shared.why_ended());
                 }
                 if wait {

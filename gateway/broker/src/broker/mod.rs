@@ -99,9 +99,11 @@ impl Broker {
     ) -> Result<Reply, BrokerError> {
         self.enter(principal, vhost)?;
         let task = route::route(&self.shared, principal, vhost, request);
-        let permit = self.shared.admit(route::bytes(&task)).await?;
+        let bytes = route::bytes(&task);
+        let permit = self.shared.admit(bytes).await?;
         let (reply, answer) = oneshot::channel();
-        if !self.shared.send(Inbox::Call { vhost: vhost.clone(), task, permit, reply }) {
+        let call = Inbox::Call { vhost: vhost.clone(), task, permit, reply };
+        if !self.shared.hand_over(call, 1, bytes) {
             return Err(self.shared.why_ended());
         }
         answer.await.unwrap_or_else(|_| Err(self.shared.why_ended()))

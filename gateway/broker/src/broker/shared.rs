@@ -5,15 +5,16 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
-use framegate_storage::{Generation, Lsn, StoreError};
+use framegate_storage::{Generation, Lsn, Report, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use crate::error::BrokerError;
 use crate::feed::{Hub, PageFuture, Replay};
 use crate::fold::inbox::Inbox;
+use crate::fold::seat::Seat;
 use crate::headers::HeaderTable;
 use crate::ids::{ConnectionId, WatchId};
-use crate::limits::Limits;
+use crate::limits::{Limits, OWN_PASS_BYTES_MAX, OWN_PASS_REQUESTS_MAX};
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::routing::Topology;
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) stopping: AtomicBool,
     pub(crate) hub: Hub,
+    pub(crate) seat: Seat,
     /// None once the fold has ended: nobody waits for an answer that cannot come.
     inbox: Mutex<Option<Sender<Inbox>>>,
     admission: Arc<Semaphore>,
@@ -64,6 +66,7 @@ impl Shared {
             metrics: Metrics::default(),
             stopping: AtomicBool::new(false),
             hub: Hub::default(),
+            seat: Seat::default(),
             inbox: Mutex::new(Some(inbox)),
             admission: Arc::new(Semaphore::new(permits_max as usize)),
             permits_max,
@@ -79,7 +82,31 @@ impl Shared {
     /// Puts a message into the inbox; false when the fold has ended.
     pub(crate) fn send(&self, message: Inbox) -> bool {
         let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        inbox.as_ref().is_some_and(|inbox| inbox.send(message).is_ok())
+        let sent = inbox.as_ref().is_some_and(|inbox| inbox.send(message).is_ok());
+        drop(inbox);
+        self.seat.wake();
+        sent
+    }
+
+    /// The same for requests: so many, with so many frame bytes. A few are done here and now, if the fold sits idle.
+    pub(crate) fn hand_over(&self, message: Inbox, requests: usize, bytes: usize) -> bool {
+        if requests > OWN_PASS_REQUESTS_MAX || bytes > OWN_PASS_BYTES_MAX {
+            return self.send(message);
+        }
+        self.seat.run(message, |_| true).is_none_or(|message| self.send(message))
+    }
+
+    /// The store reports. What is durable leaves on the store's own thread, if that has nothing else to write.
+    pub(crate) fn report(&self, report: Report) {
+        let message = Inbox::Report(report);
+        let is_last = |core: &crate::fold::Core| core.blocks_in_flight() <= 1;
+        let left = match message {
+            Inbox::Report(Report::Durable { .. }) => self.seat.run(message, is_last),
+            message => Some(message),
+        };
+        if let Some(message) = left {
+            self.send(message);
+        }
     }
 
     /// The fold has ended.

@@ -1,6 +1,6 @@
 //! From a store to a running broker.
 
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, Weak, mpsc};
 
 use framegate_storage::{ReportFn, ShardId, ShardStore, StoreError};
 
@@ -47,15 +47,22 @@ pub enum StartError {
 pub(super) fn start(startup: Startup) -> Result<Broker, StartError> {
     let Startup { store, limits, headers, vhosts } = startup;
     let (inbox, receiver) = mpsc::channel();
-    let reports = inbox.clone();
+    let line: Arc<OnceLock<Weak<Shared>>> = Arc::default();
+    let reports = (Arc::clone(&line), inbox.clone());
     let report: ReportFn = Box::new(move |report| {
-        // after the end nobody listens, and nothing is promised
-        let _ = reports.send(Inbox::Report(report));
+        let (line, inbox) = &reports;
+        match line.get().map(Weak::upgrade) {
+            Some(Some(shared)) => shared.report(report),
+            // after the end nobody listens, and nothing is promised
+            Some(None) => {}
+            None => drop(inbox.send(Inbox::Report(report))),
+        }
     });
     let claim = store.claim(ShardId(0), report)?;
     let (state, time_ms) = crate::fold::replay(&*store, &claim)?;
     let topology = TopologyEditor::new(&vhosts).publish().unwrap_or_default();
     let shared = Shared::new(limits, headers, vhosts, claim.generation, topology, inbox);
+    let _ = line.set(Arc::downgrade(&shared));
     // the clock of the log never goes back
     let now = Now { wall_ms: time_ms.max(Clock::start().now().wall_ms), mono_ms: 0 };
     let core = Core::new(state, claim, Arc::clone(&store), Arc::clone(&shared), now)?;

@@ -28,6 +28,7 @@ mod query;
 mod reader;
 mod ready;
 mod recovery;
+pub(crate) mod seat;
 mod settle;
 mod single;
 mod survey;

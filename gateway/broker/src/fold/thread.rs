@@ -1,4 +1,5 @@
-//! The fold's thread: takes what waits, reads the clock once a pass, blocks on its inbox and on nothing else.
+//! The fold's thread: runs passes while there is something to do, then sleeps until somebody wakes it or a timer is due. It reads
+//! the clock once a pass and waits for nothing else.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -9,9 +10,9 @@ use framegate_storage::BlockFlags;
 use tokio::sync::oneshot;
 
 use super::inbox::Inbox;
+use super::seat::{Fold, Then};
 use super::{Core, Now};
 use crate::broker::Shared;
-use crate::limits::{PASS_BYTES_MAX, PASS_REQUESTS_MAX};
 use crate::record::Record;
 
 /// Longest sleep without a timer.
@@ -22,11 +23,23 @@ const IDLE: Duration = Duration::from_secs(3600);
 /// # Errors
 /// It could not be started.
 pub(crate) fn spawn(
-    core: Core,
+    mut core: Core,
     inbox: Receiver<Inbox>,
     shared: Arc<Shared>,
 ) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name("fold".to_owned()).spawn(move || run(core, &inbox, &shared))
+    core.end_pass();
+    let fold = Fold::new(core, inbox);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let of_thread = Arc::clone(&shared);
+    let handle = std::thread::Builder::new().name("fold".to_owned()).spawn(move || {
+        // it sits when this is heard
+        if receiver.recv().is_ok() {
+            run(&of_thread);
+        }
+    })?;
+    shared.seat.sit(fold, handle.thread().clone());
+    let _ = sender.send(());
+    Ok(handle)
 }
 
 /// The system's clocks.
@@ -48,66 +61,24 @@ impl Clock {
     }
 }
 
-fn run(mut core: Core, inbox: &Receiver<Inbox>, shared: &Arc<Shared>) {
-    let clock = Clock::start();
-    core.end_pass();
-    loop {
-        let first = match next(&core, inbox, &clock) {
-            Next::Message(message) => Some(message),
-            Next::Due => None,
-            Next::Ended => return,
-        };
-        let now = clock.now();
-        let mut stop = None;
-        let mut taken = 0;
-        let mut message = first;
-        while let Some(some) = message.take() {
-            taken += match &some {
-                Inbox::Batch(batch) => batch.tasks.len(),
-                _ => 1,
-            };
-            match some {
-                Inbox::Stop(reply) => {
-                    stop = Some(reply);
-                    break;
-                }
-                Inbox::Abandon => {
-                    core.close_feeds();
-                    drop(core);
-                    return shared.ended();
-                }
-                some => core.take(some, now),
+fn run(shared: &Arc<Shared>) {
+    while let Some((then, fold)) = shared.seat.pass() {
+        match (then, fold) {
+            (Then::Again, _) => {}
+            (Then::Idle(Some(until)), _) => std::thread::park_timeout(until),
+            (Then::Idle(None), _) => std::thread::park(),
+            (Then::Stop(reply), Some(Fold { core, inbox, clock, .. })) => {
+                return end(core, &inbox, &clock, reply, shared);
             }
-            if taken >= PASS_REQUESTS_MAX || core.open_bytes() >= PASS_BYTES_MAX {
+            (Then::Abandon, Some(Fold { mut core, .. })) => {
+                core.close_feeds();
+                drop(core);
                 break;
             }
-            message = inbox.try_recv().ok();
-        }
-        core.timer(now);
-        core.end_pass();
-        if let Some(reply) = stop {
-            return end(core, inbox, &clock, reply, shared);
+            (Then::Stop(_) | Then::Abandon, None) => break,
         }
     }
-}
-
-#[expect(clippy::large_enum_variant, reason = "it lives on the stack of one loop")]
-enum Next {
-    Message(Inbox),
-    Due,
-    Ended,
-}
-
-fn next(core: &Core, inbox: &Receiver<Inbox>, clock: &Clock) -> Next {
-    if core.has_more() {
-        return inbox.try_recv().map_or(Next::Due, Next::Message);
-    }
-    let until = core.next_timer().map(|due| Duration::from_millis(due.saturating_sub(clock.now().mono_ms)));
-    match inbox.recv_timeout(until.unwrap_or(IDLE)) {
-        Ok(message) => Next::Message(message),
-        Err(RecvTimeoutError::Timeout) => Next::Due,
-        Err(RecvTimeoutError::Disconnected) => Next::Ended,
-    }
+    shared.ended();
 }
 
 /// The last block, marked as the end of a clean log; then everything that it promised leaves.
@@ -159,6 +130,11 @@ fn end(
 }
 
 impl Core {
+    /// Blocks on their way to the disk.
+    pub(crate) fn blocks_in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
     /// Record bytes of the open block.
     pub(crate) fn open_bytes(&self) -> usize {
         self.encoder.len()

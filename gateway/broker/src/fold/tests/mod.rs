@@ -16,6 +16,7 @@ mod limits;
 mod log;
 mod priorities;
 pub(super) mod rig;
+mod seat;
 mod single;
 pub(super) mod store;
 mod times;
