@@ -13,6 +13,7 @@ mod compliance;
 mod coverage;
 mod events;
 mod exchanges;
+mod holding;
 mod hostile;
 mod matrix;
 mod messagex;

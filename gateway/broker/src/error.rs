@@ -180,6 +180,12 @@ pub enum BrokerError {
         /// What.
         what: &'static str,
     },
+    /// Publishers are held, and this one does not wait; nothing was taken. It clears itself.
+    #[error("publishers are held: {hold}")]
+    Held {
+        /// Why.
+        hold: crate::hold::Hold,
+    },
     /// The broker is stopping and takes no more publishes.
     #[error("the broker is shutting down")]
     Stopping,

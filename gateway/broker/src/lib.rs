@@ -12,6 +12,7 @@ pub mod feed;
 mod fold;
 mod group;
 mod headers;
+mod hold;
 mod ids;
 mod inspect;
 pub mod limits;
@@ -38,6 +39,7 @@ pub use group::{
     Member, MemberInfo, MemberState, Presence, Retry,
 };
 pub use headers::{HeaderTable, HeadersFn};
+pub use hold::Hold;
 pub use ids::{ConnectionId, ConsumerId, Offset, PoolId, QueueId, RequestId, Seq, Token, TopicId, WatchId};
 pub use inspect::{FoundQueue, FoundTopic, Inspection, fingerprint, inspect, lost_records};
 pub use limits::Limits;

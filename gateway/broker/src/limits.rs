@@ -97,6 +97,15 @@ pub struct Limits {
     pub snapshot_every_ms: u64,
     /// How long an orderly stop waits for room on a full disk, in ms.
     pub stop_full_ms: u64,
+    /// Publishers are held while less is free on the disk, in bytes, and until a quarter more is; 0: never.
+    pub disk_free_min_bytes: u64,
+    /// Publishers are held while the index of messages and events takes more memory, until a tenth less is taken.
+    pub index_bytes_max: usize,
+    /// Publishers are held while more record bytes wait for the log, until half as many do. Larger than the admission
+    /// budget and the largest message: it is for what no publisher brings.
+    pub log_queue_bytes_max: usize,
+    /// Time between two looks at the disk and the index, in ms.
+    pub look_every_ms: u64,
 }
 
 impl Default for Limits {
@@ -120,6 +129,10 @@ impl Default for Limits {
             snapshot_log_bytes: 256 * 1024 * 1024,
             snapshot_every_ms: 5 * 60 * 1000,
             stop_full_ms: 5000,
+            disk_free_min_bytes: 128 * 1024 * 1024,
+            index_bytes_max: 1024 * 1024 * 1024,
+            log_queue_bytes_max: 128 * 1024 * 1024,
+            look_every_ms: 1000,
         }
     }
 }

@@ -50,6 +50,20 @@ metrics! {
     records,
     /// Bytes accepted and not yet durable (gauge).
     admission_bytes,
+    /// Record bytes that wait for the log (gauge).
+    log_queue_bytes,
+    /// Memory that the index of messages and events takes, in bytes (gauge).
+    index_bytes,
+    /// Times that publishers were held for a reason.
+    holds,
+    /// 1: publishers are held because a write found no room (gauge).
+    held_disk_full,
+    /// 1: publishers are held because the disk has little room (gauge).
+    held_disk_low,
+    /// 1: publishers are held because the index is at its limit (gauge).
+    held_index_memory,
+    /// 1: publishers are held because the log is behind (gauge).
+    held_log_queue,
     /// Frame bytes in the body cache (gauge).
     cache_bytes,
     /// Bodies read back from storage.

@@ -22,8 +22,14 @@ use crate::listeners::ListenerStats;
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Counters of the broker that go up and down.
-const BROKER_GAUGES: [&str; 6] = [
+const BROKER_GAUGES: [&str; 12] = [
     "admission_bytes",
+    "log_queue_bytes",
+    "index_bytes",
+    "held_disk_full",
+    "held_disk_low",
+    "held_index_memory",
+    "held_log_queue",
     "cache_bytes",
     "snapshot_entries",
     "snapshot_time_ms",

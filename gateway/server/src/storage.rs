@@ -90,7 +90,7 @@ mod faults {
     use crate::exit::Ending;
 
     const ALLOWED: &str = "confirm-before-sync, hold-unsynced, block-sync-while=PATH, fail-sync-when=PATH, \
-                           full-when=PATH";
+                           full-when=PATH, fail-write-when=PATH, low-when=PATH, quota=BYTES";
 
     /// Reads the variable.
     pub(super) fn from_environment() -> Result<Faults, Ending> {
@@ -106,6 +106,9 @@ mod faults {
                 Some(("block-sync-while", path)) => faults.block_sync_while = Some(PathBuf::from(path)),
                 Some(("fail-sync-when", path)) => faults.fail_sync_when = Some(PathBuf::from(path)),
                 Some(("full-when", path)) => faults.full_when = Some(PathBuf::from(path)),
+                Some(("fail-write-when", path)) => faults.fail_write_when = Some(PathBuf::from(path)),
+                Some(("low-when", path)) => faults.low_when = Some(PathBuf::from(path)),
+                Some(("quota", bytes)) if bytes.parse::<u64>().is_ok() => faults.quota = bytes.parse().ok(),
                 _ => {
                     return Err(Ending::usage(format!(
                         "environment FRAMEGATE_FAULTS: {word:?} is not a fault; allowed are {ALLOWED}"
@@ -127,9 +130,13 @@ mod faults {
         #[test]
         fn every_fault_can_be_named_and_nothing_else() {
             let faults = parse(
-                "confirm-before-sync, hold-unsynced,block-sync-while=/a,fail-sync-when=/b,full-when=/c",
+                "confirm-before-sync, hold-unsynced,block-sync-while=/a,fail-sync-when=/b,full-when=/c,\
+                 fail-write-when=/d,low-when=/e,quota=4096",
             )
             .expect("parses");
+            assert_eq!(faults.fail_write_when, Some(PathBuf::from("/d")));
+            assert_eq!((faults.low_when, faults.quota), (Some(PathBuf::from("/e")), Some(4096)));
+            assert!(parse("quota=much").is_err());
             assert!(faults.confirm_before_sync && faults.hold_unsynced);
             assert_eq!(faults.block_sync_while, Some(PathBuf::from("/a")));
             assert_eq!(faults.fail_sync_when, Some(PathBuf::from("/b")));

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,6 +30,13 @@ pub struct Faults {
     pub fail_sync_when: Option<PathBuf>,
     /// Writes fail with ENOSPC while this file exists.
     pub full_when: Option<PathBuf>,
+    /// A write to the log fails with EIO when this file exists.
+    pub fail_write_when: Option<PathBuf>,
+    /// There is no free space to be seen while this file exists; writes succeed.
+    pub low_when: Option<PathBuf>,
+    /// Bytes that all files of the store may take together. A write beyond it is short, and then fails with ENOSPC; what is
+    /// free is what is left of it.
+    pub quota: Option<u64>,
 }
 
 impl Faults {
@@ -37,6 +45,9 @@ impl Faults {
             || self.block_sync_while.is_some()
             || self.fail_sync_when.is_some()
             || self.full_when.is_some()
+            || self.fail_write_when.is_some()
+            || self.low_when.is_some()
+            || self.quota.is_some()
     }
 }
 
@@ -47,23 +58,84 @@ fn exists(condition: Option<&PathBuf>) -> bool {
 /// Bytes that were written and not yet synced, in order.
 type Held = Arc<Mutex<Vec<(u64, Vec<u8>)>>>;
 
+/// What files take, and may take.
+#[derive(Default)]
+struct Quota {
+    most: Option<u64>,
+    /// Bytes with room of their own, by file.
+    taken: Mutex<HashMap<u64, u64>>,
+}
+
+impl Quota {
+    fn free(&self) -> Option<u64> {
+        let taken: u64 = lock(&self.taken).values().sum();
+        self.most.map(|most| most.saturating_sub(taken))
+    }
+
+    /// Makes room up to `end`; gives the byte up to which there is room.
+    fn grow(&self, file: u64, end: u64) -> u64 {
+        let Some(most) = self.most else { return end };
+        let mut taken = lock(&self.taken);
+        let all: u64 = taken.values().sum();
+        let own = taken.entry(file).or_default();
+        let end = end.min(*own + most.saturating_sub(all));
+        *own = end.max(*own);
+        *own
+    }
+
+    fn cut(&self, file: u64, len: u64) {
+        if let Some(own) = lock(&self.taken).get_mut(&file) {
+            *own = len.min(*own);
+        }
+    }
+
+    fn free_file(&self, file: u64) {
+        lock(&self.taken).remove(&file);
+    }
+}
+
+/// What is known of a file, whatever its name is by now.
+#[derive(Clone, Default)]
+struct Known {
+    /// For the quota.
+    number: u64,
+    held: Held,
+}
+
 pub(crate) struct FaultyFiles {
     inner: Arc<dyn Files>,
     faults: Arc<Faults>,
-    held: Mutex<HashMap<PathBuf, Held>>,
+    known: Mutex<HashMap<PathBuf, Known>>,
+    numbers: AtomicU64,
+    quota: Arc<Quota>,
 }
 
 impl FaultyFiles {
     pub(crate) fn new(inner: Arc<dyn Files>, faults: Faults) -> Self {
-        Self { inner, faults: Arc::new(faults), held: Mutex::default() }
+        let quota = Arc::new(Quota { most: faults.quota, taken: Mutex::default() });
+        Self { inner, faults: Arc::new(faults), known: Mutex::default(), numbers: AtomicU64::new(0), quota }
     }
 
     fn wrap(&self, path: &Path, inner: Arc<dyn FileHandle>) -> Arc<dyn FileHandle> {
-        let held = Arc::clone(lock(&self.held).entry(path.to_owned()).or_default());
+        let known = lock(&self.known).entry(path.to_owned()).or_insert_with(|| self.fresh()).clone();
+        if let Ok(size) = inner.size() {
+            lock(&self.quota.taken).entry(known.number).or_insert(size);
+        }
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         // A spare becomes a segment by a rename, under the same handle.
         let log = name.starts_with("seg-") || name.starts_with("spare-");
-        Arc::new(FaultyFile { inner, faults: Arc::clone(&self.faults), held, log })
+        let (faults, quota) = (Arc::clone(&self.faults), Arc::clone(&self.quota));
+        Arc::new(FaultyFile { inner, faults, known, quota, log })
+    }
+
+    fn fresh(&self) -> Known {
+        Known { number: self.numbers.fetch_add(1, Ordering::Relaxed), held: Held::default() }
+    }
+
+    fn forget(&self, path: &Path) {
+        if let Some(known) = lock(&self.known).remove(path) {
+            self.quota.free_file(known.number);
+        }
     }
 }
 
@@ -73,7 +145,7 @@ impl Files for FaultyFiles {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn FileHandle>> {
-        lock(&self.held).remove(path);
+        self.forget(path);
         Ok(self.wrap(path, self.inner.create(path)?))
     }
 
@@ -82,20 +154,29 @@ impl Files for FaultyFiles {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.inner.list(dir)
+        let names = self.inner.list(dir)?;
+        if self.quota.most.is_some() {
+            for name in &names {
+                // what was there before counts
+                drop(self.open(&dir.join(name), false));
+            }
+        }
+        Ok(names)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.inner.rename(from, to)?;
-        let mut held = lock(&self.held);
-        if let Some(bytes) = held.remove(from) {
-            held.insert(to.to_owned(), bytes);
+        let mut known = lock(&self.known);
+        let moved = known.remove(from);
+        let replaced = moved.and_then(|moved| known.insert(to.to_owned(), moved));
+        if let Some(replaced) = replaced {
+            self.quota.free_file(replaced.number);
         }
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        lock(&self.held).remove(path);
+        self.forget(path);
         self.inner.remove(path)
     }
 
@@ -108,7 +189,8 @@ impl Files for FaultyFiles {
     }
 
     fn free_bytes(&self, dir: &Path) -> Option<u64> {
-        if exists(self.faults.full_when.as_ref()) { Some(0) } else { self.inner.free_bytes(dir) }
+        let none = exists(self.faults.full_when.as_ref()) || exists(self.faults.low_when.as_ref());
+        if none { Some(0) } else { self.quota.free().or_else(|| self.inner.free_bytes(dir)) }
     }
 
     fn random(&self) -> io::Result<u64> {
@@ -119,7 +201,8 @@ impl Files for FaultyFiles {
 struct FaultyFile {
     inner: Arc<dyn FileHandle>,
     faults: Arc<Faults>,
-    held: Held,
+    known: Known,
+    quota: Arc<Quota>,
     /// Whether it is a file of the log.
     log: bool,
 }
@@ -129,17 +212,28 @@ impl FileHandle for FaultyFile {
         if exists(self.faults.full_when.as_ref()) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        if !self.faults.hold_unsynced {
+        if self.log && exists(self.faults.fail_write_when.as_ref()) {
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        let wanted: usize = parts.iter().map(|part| part.len()).sum();
+        let room = self.quota.grow(self.known.number, offset + wanted as u64).saturating_sub(offset) as usize;
+        if room == 0 && wanted > 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        if !self.faults.hold_unsynced && room >= wanted {
             return self.inner.write_at(offset, parts);
         }
-        let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).take(room).collect();
+        if !self.faults.hold_unsynced {
+            return self.inner.write_at(offset, &[IoSlice::new(&bytes)]);
+        }
         let len = bytes.len();
-        lock(&self.held).push((offset, bytes));
+        lock(&self.known.held).push((offset, bytes));
         Ok(len)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let held = lock(&self.held);
+        let held = lock(&self.known.held);
         let mut read = self.inner.read_at(offset, buffer)?;
         let end = held.iter().map(|(at, bytes)| at + bytes.len() as u64).max().unwrap_or(0);
         if end > offset + read as u64 {
@@ -158,12 +252,14 @@ impl FileHandle for FaultyFile {
     }
 
     fn size(&self) -> io::Result<u64> {
-        let held = lock(&self.held).iter().map(|(at, bytes)| at + bytes.len() as u64).max().unwrap_or(0);
+        let held =
+            lock(&self.known.held).iter().map(|(at, bytes)| at + bytes.len() as u64).max().unwrap_or(0);
         Ok(self.inner.size()?.max(held))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut held = lock(&self.held);
+        self.quota.cut(self.known.number, len);
+        let mut held = lock(&self.known.held);
         held.retain(|(at, _)| *at < len);
         for (at, bytes) in held.iter_mut() {
             bytes.truncate((len - *at) as usize);
@@ -182,7 +278,7 @@ impl FileHandle for FaultyFile {
                 return Err(io::Error::from_raw_os_error(5));
             }
         }
-        let mut held = lock(&self.held);
+        let mut held = lock(&self.known.held);
         for (at, bytes) in held.drain(..) {
             write_all(&*self.inner, at, &mut [IoSlice::new(&bytes)])?;
         }
@@ -214,5 +310,28 @@ mod tests {
         assert_eq!(std::fs::read(&renamed).expect("reads"), b"");
         file.sync().expect("syncs");
         assert_eq!(std::fs::read(&renamed).expect("reads"), b"\0\0\0\0\0\0\0\0\0\0abcdef");
+    }
+
+    #[test]
+    fn a_quota_makes_a_write_short_and_then_fails_it_until_a_file_goes() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let old = dir.path().join("old");
+        std::fs::write(&old, [0; 40]).expect("written");
+        let files = FaultyFiles::new(Arc::new(DiskFiles), Faults { quota: Some(100), ..Faults::default() });
+        files.list(dir.path()).expect("listed");
+        assert_eq!(files.free_bytes(dir.path()), Some(60));
+        let path = dir.path().join("new.tmp");
+        let file = files.create(&path).expect("creates");
+        file.set_len(1000).expect("no room is set aside");
+        assert_eq!(file.write_at(0, &[IoSlice::new(&[1; 50])]).expect("fits"), 50);
+        assert_eq!(file.write_at(0, &[IoSlice::new(&[2; 50])]).expect("the same room"), 50);
+        assert_eq!(file.write_at(50, &[IoSlice::new(&[3; 6]), IoSlice::new(&[4; 44])]).expect("short"), 10);
+        let full = file.write_at(60, &[IoSlice::new(&[4; 40])]).expect_err("full");
+        assert!(crate::files::is_full(&full), "{full}");
+        files.rename(&path, &dir.path().join("new")).expect("renames");
+        files.remove(&old).expect("removes");
+        assert_eq!(file.write_at(60, &[IoSlice::new(&[4; 40])]).expect("there is room again"), 40);
+        file.set_len(10).expect("cut");
+        assert_eq!(files.free_bytes(dir.path()), Some(90));
     }
 }

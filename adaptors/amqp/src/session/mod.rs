@@ -281,7 +281,7 @@ impl AmqpSession {
         if tells && should != self.blocked_is_told {
             self.blocked_is_told = should;
             let method = match should {
-                true => Method::ConnectionBlocked { reason: Short(b"low on disk") },
+                true => Method::ConnectionBlocked { reason: Short(b"low on disk or memory") },
                 false => Method::ConnectionUnblocked {},
             };
             put_method(out.buffer(), 0, &method);

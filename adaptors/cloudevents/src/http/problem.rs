@@ -117,6 +117,7 @@ impl From<BrokerError> for Problem {
             BrokerError::TooLarge { .. } => (413, "too_large", None),
             BrokerError::Invalid { .. } => (400, "bad_request", None),
             BrokerError::NotSupported { .. } => (501, "not_implemented", None),
+            BrokerError::Held { .. } => (503, "held", Some(5)),
             BrokerError::Stopping => (503, "draining", Some(5)),
             BrokerError::StorageFailed => (503, "storage_failed", Some(30)),
             _ => (500, "internal", None),

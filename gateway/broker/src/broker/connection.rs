@@ -68,7 +68,7 @@ impl Connection {
 
     /// Hands over requests, in order. Checks permissions and routes publishes on the calling task. The future resolves
     /// when the fold has room for the next batch: at most 4 batches untaken, publishes within the admission
-    /// budget, nothing behind a definition before its snapshot is out. It must be polled to the end before the
+    /// budget and not while publishers are held, nothing behind a definition before its snapshot is out. It must be polled to the end before the
     /// next `submit`; meanwhile the session goes on writing. Dropping it drops the requests not yet handed over.
     ///
     /// # Errors
@@ -89,7 +89,17 @@ impl Connection {
                 let mut tasks = Vec::new();
                 let mut defines = false;
                 let mut bytes = 0;
-                for (request, what) in requests.by_ref() {
+                while let Some((_, next)) = requests.peek() {
+                    // what stands before a publish that is held does not wait for it
+                    let held = route::publishes(next) && shared.gate.closed_for().is_some();
+                    if held && !tasks.is_empty() {
+                        break;
+                    }
+                    if held {
+                        shared.send(Inbox::Waits(id));
+                        shared.gate.pass().await;
+                    }
+                    let Some((request, what)) = requests.next() else { break };
                     defines = matches!(what, Request::Define(_) | Request::Mailbox { .. });
                     let task = route::route(&shared, &principal, &vhost, what);
                     bytes += route::bytes(&task);

@@ -90,7 +90,7 @@ impl Broker {
     /// One request without a connection. Pulled messages are settled by token. Waits for admission and the answer.
     ///
     /// # Errors
-    /// What the broker answers.
+    /// What the broker answers; `Held` at once for a publish while publishers are held.
     pub async fn call(
         &self,
         principal: &Principal,
@@ -98,6 +98,11 @@ impl Broker {
         request: Request,
     ) -> Result<Reply, BrokerError> {
         self.enter(principal, vhost)?;
+        if route::publishes(&request)
+            && let Some(hold) = self.shared.gate.closed_for()
+        {
+            return Err(BrokerError::Held { hold });
+        }
         let task = route::route(&self.shared, principal, vhost, request);
         let bytes = route::bytes(&task);
         let permit = self.shared.admit(bytes).await?;
@@ -170,6 +175,8 @@ impl Broker {
     /// Refuses publishes from now on; acks, cancels and queries go on.
     pub fn refuse_publishes(&self) {
         self.shared.stopping.store(true, Ordering::Release);
+        // those who wait are refused
+        self.shared.gate.open_for_good();
     }
 
     /// Ends the fold: last block with the clean-shutdown flag, sync, storage shutdown. Waits.

@@ -36,6 +36,15 @@ fn within_a_block(shared: &Shared, task: Task) -> Task {
     if bytes > max { Task::Refused(BrokerError::TooLarge { bytes, max }) } else { task }
 }
 
+/// A request that is held while publishers are.
+pub(super) fn publishes(request: &Request) -> bool {
+    match request {
+        Request::Publish(_) => true,
+        Request::Atomic(requests) => requests.iter().any(publishes),
+        _ => false,
+    }
+}
+
 /// Bytes that a task takes from the admission budget.
 pub(super) fn bytes(task: &Task) -> usize {
     match task {

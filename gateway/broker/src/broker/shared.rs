@@ -13,6 +13,7 @@ use crate::feed::{Hub, PageFuture, Replay};
 use crate::fold::inbox::Inbox;
 use crate::fold::seat::Seat;
 use crate::headers::HeaderTable;
+use crate::hold::Gate;
 use crate::ids::{ConnectionId, WatchId};
 use crate::limits::{Limits, OWN_PASS_BYTES_MAX, OWN_PASS_REQUESTS_MAX};
 use crate::metrics::Metrics;
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) topology: ArcSwap<Topology>,
     pub(crate) metrics: Metrics,
     pub(crate) stopping: AtomicBool,
+    /// Where publishers wait while they are held.
+    pub(crate) gate: Gate,
     pub(crate) hub: Hub,
     pub(crate) seat: Seat,
     /// None once the fold has ended: nobody waits for an answer that cannot come.
@@ -65,6 +68,7 @@ impl Shared {
             topology: ArcSwap::new(topology),
             metrics: Metrics::default(),
             stopping: AtomicBool::new(false),
+            gate: Gate::default(),
             hub: Hub::default(),
             seat: Seat::default(),
             inbox: Mutex::new(Some(inbox)),
@@ -113,12 +117,14 @@ impl Shared {
     pub(crate) fn ended(&self) {
         *self.inbox.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.admission.close();
+        self.gate.open_for_good();
     }
 
     /// The shard failed.
     pub(crate) fn fail(&self, error: StoreError) {
         self.failed.store(true, Ordering::Release);
         self.admission.close();
+        self.gate.open_for_good();
         self.failure.send_replace(Some(error));
     }
 

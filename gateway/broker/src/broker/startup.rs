@@ -6,7 +6,7 @@ use framegate_storage::{ReportFn, ShardId, ShardStore, StoreError};
 
 use super::{Alive, Broker, Shared};
 use crate::fold::inbox::Inbox;
-use crate::fold::{Clock, Core, Now, spawn};
+use crate::fold::{Clock, Core, Lookout, Now, spawn};
 use crate::headers::HeaderTable;
 use crate::limits::Limits;
 use crate::name::Name;
@@ -65,7 +65,8 @@ pub(super) fn start(startup: Startup) -> Result<Broker, StartError> {
     let _ = line.set(Arc::downgrade(&shared));
     // the clock of the log never goes back
     let now = Now { wall_ms: time_ms.max(Clock::start().now().wall_ms), mono_ms: 0 };
-    let core = Core::new(state, claim, Arc::clone(&store), Arc::clone(&shared), now)?;
+    let mut core = Core::new(state, claim, Arc::clone(&store), Arc::clone(&shared), now)?;
+    core.watched_by(Lookout::start(&store, ShardId(0), &shared)?);
     spawn(core, receiver, Arc::clone(&shared))?;
     let alive = Arc::new(Alive(Arc::clone(&shared)));
     Ok(Broker { shared, store, alive })

@@ -6,11 +6,11 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::Core;
 use super::timers::Timer;
+use crate::hold::Hold;
 use crate::ids::{QueueId, Seq};
 use crate::message::Envelope;
 use crate::metrics::Metrics;
 use crate::record::{Body, Record, SeqSet, Settled};
-use crate::request::Effect;
 use crate::state::{At, NO_BLOCK, OPEN_BLOCK, Placed, Times, VOLATILE_BIT, is_group};
 
 /// How long nothing is appended before the shard counts as idle.
@@ -19,6 +19,7 @@ const IDLE_MS: u64 = 1000;
 /// A block on its way to the disk.
 pub(super) struct InFlight {
     last: Lsn,
+    bytes: u64,
     /// Given back when it is durable.
     _permits: Vec<OwnedSemaphorePermit>,
 }
@@ -231,6 +232,7 @@ impl Core {
             self.close_block(BlockFlags::default());
         }
         if may_append {
+            self.look_at_log();
             self.keep();
         }
         self.show_feed();
@@ -255,7 +257,8 @@ impl Core {
                     state.set_block(placed, pos);
                 }
                 let permits = std::mem::take(&mut self.permits);
-                self.in_flight.push_back(InFlight { last, _permits: permits });
+                self.in_flight_bytes += bytes as u64;
+                self.in_flight.push_back(InFlight { last, bytes: bytes as u64, _permits: permits });
                 self.first = Lsn(last.0 + 1);
                 self.watch_idle(last);
                 Metrics::add(&self.shared.metrics.blocks, 1);
@@ -294,14 +297,12 @@ impl Core {
             Report::Durable { .. } => {}
             Report::Full(error) => {
                 self.full = true;
-                tracing::warn!(%error, "publishers are held until there is room; free disk space");
-                self.broker_error(&error.to_string());
-                self.tell_publishers(true);
+                tracing::debug!(%error, "a write found no room");
+                self.set_hold(Hold::DiskFull, true, 0, 0);
             }
             Report::Room => {
                 self.full = false;
-                tracing::info!("there is room again, publishers go on");
-                self.tell_publishers(false);
+                self.set_hold(Hold::DiskFull, false, 0, 0);
             }
             Report::Failed(error) => self.fail(error),
         }
@@ -316,8 +317,8 @@ impl Core {
                 self.mark_dirty(queue);
             }
         }
-        while self.in_flight.front().is_some_and(|b| b.last <= upto) {
-            self.in_flight.pop_front();
+        while let Some(block) = self.in_flight.pop_front_if(|b| b.last <= upto) {
+            self.in_flight_bytes -= block.bytes;
         }
         while let Some((_, queue)) = self.opening.pop_front_if(|o| o.0 <= upto) {
             self.mark_dirty(queue);
@@ -340,16 +341,9 @@ impl Core {
         tracing::error!(%error, "storage failed: nothing more is confirmed; the process must be restarted");
         self.permits.clear();
         self.in_flight.clear();
+        self.in_flight_bytes = 0;
         self.close_everything();
         self.shared.fail(error);
-    }
-
-    fn tell_publishers(&mut self, held: bool) {
-        let publishers: Vec<_> =
-            self.connections.iter().filter(|(_, c)| c.publishes).map(|(id, _)| *id).collect();
-        for id in publishers {
-            self.push_effect(id, Effect::Blocked(held));
-        }
     }
 }
 

@@ -44,6 +44,13 @@ pub(crate) enum Inbox {
     Connect(Box<Opened>),
     /// A connection is gone.
     Disconnect(ConnectionId),
+    /// A connection's publish waits: publishers are held.
+    Waits(ConnectionId),
+    /// The disk was looked at.
+    Looked {
+        /// Bytes free on it, if known.
+        free: Option<u64>,
+    },
     /// A connection's window has room again.
     Resume(ConnectionId),
     /// What the store says.

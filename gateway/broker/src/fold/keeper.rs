@@ -115,6 +115,11 @@ impl Keeper {
         self.running
     }
 
+    /// The first record that the newest snapshot does not cover.
+    pub(super) fn covered(&self) -> Lsn {
+        self.upto
+    }
+
     /// A block was appended.
     pub(super) fn appended(&mut self, pos: Pos, bytes: usize) {
         self.last = Some(pos);
@@ -249,6 +254,12 @@ impl Core {
         }
     }
 
+    /// A snapshot is written soon, at the latest after so many ms.
+    pub(super) fn snapshot_within(&mut self, ms: u64) {
+        let every = self.shared.limits.snapshot_every_ms;
+        self.arm(if every > 0 { ms.min(every / FOLLOW_PART) } else { ms });
+    }
+
     /// At an orderly stop: begins a snapshot when it makes the next start shorter and is soon written.
     pub(super) fn keep_at_stop(&mut self) {
         let entries: u64 = self.durable.queues().map(|q| q.count).sum::<u64>()
@@ -291,7 +302,11 @@ fn write(
     let extents = store.extents(claim.shard);
     let mut survey = Survey::new(&extents, &[&durable, &volatile]);
     for extent in survey.dead(&extents, replay_from) {
-        store.release_extent(claim, extent)?;
+        // the snapshot is in place whatever becomes of the space: it is tried again after the next one
+        if let Err(error) = store.release_extent(claim, extent) {
+            tracing::warn!(%error, "a piece of the log that holds nothing was not given back; its space is taken until later");
+            break;
+        }
         survey.released += 1;
         // it goes when the next snapshot makes this one the older
         survey.follow |= older.is_some_and(|older| extent.end > older);

@@ -13,11 +13,13 @@ mod effects;
 mod event_body;
 mod events;
 mod groups;
+mod holding;
 pub(crate) mod inbox;
 mod keeper;
 mod limit;
 mod live;
 mod load;
+mod lookout;
 mod mailbox;
 #[cfg(test)]
 mod model;
@@ -49,6 +51,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 pub(crate) use delayed::PARK;
 pub(crate) use load::{load, replay};
+pub(crate) use lookout::Lookout;
 pub(crate) use reader::ReaderPool;
 pub(crate) use survey::Survey;
 pub(crate) use thread::{Clock, spawn};
@@ -107,6 +110,8 @@ pub(crate) struct Core {
     placed: Vec<Placed>,
     permits: Vec<OwnedSemaphorePermit>,
     in_flight: VecDeque<block::InFlight>,
+    /// Record bytes of them.
+    in_flight_bytes: u64,
     durable_to: Lsn,
     failed: bool,
     /// The store has no room: what is appended waits in memory.
@@ -167,12 +172,21 @@ pub(crate) struct Core {
     volatile_ids: volatile_ids::VolatileIds,
     /// Snapshots and disk space.
     keeper: keeper::Keeper,
+    /// Why publishers are held.
+    holding: holding::Holding,
+    /// Looks at the disk; not in a core without threads.
+    lookout: Option<Lookout>,
 }
 
 /// The detached connection.
 const DETACHED: ConnectionId = ConnectionId(0);
 
 impl Core {
+    /// Has the disk looked at.
+    pub(crate) fn watched_by(&mut self, lookout: Lookout) {
+        self.lookout = Some(lookout);
+    }
+
     /// One message. Effects are collected until `end_pass`.
     pub(crate) fn take(&mut self, message: Inbox, now: Now) {
         self.now = Now { wall_ms: now.wall_ms.max(self.now.wall_ms), mono_ms: now.mono_ms };
@@ -207,6 +221,8 @@ impl Core {
             Inbox::Started(listeners) => self.broker_started(&listeners),
             Inbox::Connect(opened) => self.connect(*opened),
             Inbox::Disconnect(id) => self.disconnect(id),
+            Inbox::Waits(id) => self.waits(id),
+            Inbox::Looked { free } => self.looked(free),
             Inbox::Resume(id) => self.resume(id),
             Inbox::Report(report) => self.report(report),
             Inbox::Loaded { queue, bodies } => self.loaded(queue, bodies),

@@ -41,7 +41,7 @@ impl Core {
             .connections
             .get_mut(&connection)
             .is_some_and(|live| !std::mem::replace(&mut live.publishes, true));
-        if is_first && self.full {
+        if is_first && self.is_held() {
             self.push_effect(connection, Effect::Blocked(true));
         }
         let returned = mandatory.then(|| (publish.frame.clone(), self.envelope_of(&publish)));

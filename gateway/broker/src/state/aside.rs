@@ -30,6 +30,14 @@ impl Aside {
         self.pages.get(&(number / SIZE))?.get(&number).map(|e| &**e)
     }
 
+    /// Memory that they take, in bytes, but for what an envelope points to.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        // an entry of a map of numbers and pointers takes about three words
+        const EACH: usize = size_of::<Envelope>() + 24;
+        let entries: usize = self.pages.values().map(|page| page.len()).sum();
+        (entries * EACH) as u64
+    }
+
     /// Takes one out.
     pub(crate) fn remove(&mut self, number: u64) {
         let at = number / SIZE;

@@ -95,6 +95,12 @@ impl State {
         self.topics.iter().flatten().map(|t| &**t)
     }
 
+    /// Memory that messages and events take without their bodies, in bytes.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        let queues = self.queues().map(|q| q.slots.stored_bytes() + q.aside.stored_bytes());
+        queues.chain(self.topics().map(|t| t.entries.stored_bytes() + t.aside.stored_bytes())).sum()
+    }
+
     /// Number that the next topic gets.
     pub(crate) fn next_topic(&self) -> u32 {
         u32::try_from(self.topics.len()).unwrap_or(u32::MAX)

@@ -143,6 +143,12 @@ impl<T: Gone> Pages<T> {
         None
     }
 
+    /// Memory that the entries take, in bytes.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        let entries: usize = self.pages.iter().map(|page| page.entries.capacity()).sum();
+        (entries * size_of::<T>()) as u64
+    }
+
     /// Everything that is there, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
         let mut at = self.first;

@@ -58,7 +58,7 @@ fn numbers(config: &Config, origins: &Origins) -> Result<(), Problem> {
         Err(origins.problem(key, value, format!("must be from {least} to {most}")))
     };
     for (key, value) in config.limits.values() {
-        let least = u64::from(!matches!(key, "snapshot_every_ms" | "stop_full_ms"));
+        let least = u64::from(!matches!(key, "snapshot_every_ms" | "stop_full_ms" | "disk_free_min_bytes"));
         between(&format!("limits.{key}"), value, least, SIZE_MAX)?;
     }
     let message = config.limits.message_bytes_max as u64;

@@ -173,6 +173,14 @@ limits_section! {
     snapshot_every_ms: u64,
     /// How long an orderly stop waits for room on a full disk.
     stop_full_ms: u64,
+    /// Free disk space below which publishers are held; 0: never.
+    disk_free_min_bytes: u64,
+    /// Memory of the index of messages and events above which publishers are held.
+    index_bytes_max: usize,
+    /// Record bytes that wait for the log above which publishers are held.
+    log_queue_bytes_max: usize,
+    /// Time between two looks at the disk and the index.
+    look_every_ms: u64,
 }
 
 /// `[http]`: policy of every HTTP listener.

@@ -11,6 +11,7 @@ mod feeds;
 mod found;
 mod group_modes;
 mod groups;
+mod holding;
 mod keeping;
 mod limits;
 mod log;
