@@ -3,6 +3,7 @@
 // linked for its registry: which protocols there are
 use framegate as _;
 
+pub mod eventmesh;
 pub mod gateway;
 pub mod http;
 pub mod messagex;

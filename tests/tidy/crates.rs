@@ -86,6 +86,7 @@ const RIGHTS: &[(&str, &[&str])] = &[
             "framegate-adaptor-api",
             "framegate-amqp",
             "framegate-cloudevents",
+            "framegate-eventmesh",
             "framegate-messagex",
             "framegate-web",
             "framegate",

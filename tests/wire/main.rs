@@ -11,6 +11,7 @@ mod cloudevents;
 mod command_line;
 mod compliance;
 mod coverage;
+mod eventmesh;
 mod events;
 mod exchanges;
 mod holding;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use framegate_broker::{Envelope, Keys, Name, Origin};
-use framegate_frame::{Frame, Limits, is_reserved_from_clients, unescape_bytes};
+use framegate_frame::{Frame, Limits, is_reserved_from_clients, names, unescape_bytes};
 
 use super::frames::{synthetic_frames, with_private};
 use super::mutation::{claiming, damaged};
@@ -115,8 +115,9 @@ fn ingress(
         }
     };
     let own = format!("~{}", adaptor.name());
-    for (at, (name, _)) in parsed.attrs().enumerate() {
-        let holds = !is_reserved_from_clients(name) || (at == 0 && name == own);
+    for (at, (name, value)) in parsed.attrs().enumerate() {
+        let is_origin = name == names::EMORIGIN && value == adaptor.name();
+        let holds = !is_reserved_from_clients(name) || (at == 0 && name == own) || is_origin;
         report.check(holds, || format!("{}: attribute {at} is '{name}'", context()));
     }
     Some(inbound)

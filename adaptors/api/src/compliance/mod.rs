@@ -11,7 +11,7 @@
 //! | what | checked |
 //! |---|---|
 //! | private attribute | bytes 0 to 255 come back identical, for each adaptor's name |
-//! | `to_frame` | total: samples, their mutations, noise; what it makes parses, has at most its own private attribute, first, and no reserved name |
+//! | `to_frame` | total: samples, their mutations, noise; what it makes parses, has at most its own private attribute, first, and no reserved name but its own origin |
 //! | `to_wire` | total: frames of every adaptor and synthetic ones give a message or `Undeliverable`, the same each time |
 //! | round trip | `to_frame`, `to_wire`, `to_frame` give the same frame |
 //! | headers | readers are total on all those frames |
