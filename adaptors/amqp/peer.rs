@@ -232,6 +232,11 @@ pub struct Amqp {
 }
 
 impl Amqp {
+    /// The connection itself.
+    pub fn socket(&mut self) -> &mut TcpStream {
+        &mut self.socket
+    }
+
     /// Connects and sends the protocol header.
     #[must_use]
     pub fn raw(address: &str) -> Self {

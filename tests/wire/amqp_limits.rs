@@ -1,5 +1,7 @@
-//! What an AMQP client may hold of the server, and what it may do to others: announced bodies, queues that are gone.
+//! What an AMQP client may hold of the server, and what it may do to others: announced bodies, queues that are gone, answers that
+//! nobody reads.
 
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use harness::peers::amqp::{Amqp, args};
@@ -86,4 +88,37 @@ fn what_was_delivered_from_a_queue_that_is_gone_may_still_be_settled() {
         c.send(1, 20, 41, args());
         c.open(1);
     }
+}
+
+#[test]
+fn a_client_that_never_reads_its_returns_is_not_read_either() {
+    const SENT_BYTES_MAX: usize = 256 << 20;
+    const GROWN_KIB_MAX: u64 = 64 * 1024;
+    let gateway = Gateway::start();
+    let mut other = connect(&gateway);
+    other.declare("others");
+    let before = gateway.rss_kib();
+    let mut greedy = connect(&gateway);
+    let mut message = Vec::new();
+    for (kind, payload) in [
+        (1, [&[0, 60, 0, 40][..], &args().short(0).text("").text("nobody").octet(1).0].concat()),
+        (2, args().short(60).short(0).longlong(16 * 1024).short(0).0),
+        (3, vec![b'x'; 16 * 1024]),
+    ] {
+        message.extend([kind, 0, 1]);
+        message.extend((payload.len() as u32).to_be_bytes());
+        message.extend(payload);
+        message.push(0xCE);
+    }
+    greedy.socket().set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    let mut sent = 0;
+    while sent < SENT_BYTES_MAX && greedy.socket().write_all(&message).is_ok() {
+        sent += message.len();
+    }
+    let grown = gateway.rss_kib().saturating_sub(before);
+    println!("{grown} KiB for {sent} bytes of messages that came back");
+    assert!(sent < SENT_BYTES_MAX, "all of it was read");
+    assert!(grown < GROWN_KIB_MAX, "{grown} KiB");
+    other.publish(1, "", "others", 0, &[0, 0], b"goes on");
+    wait_until("the message", || other.get("others"));
 }

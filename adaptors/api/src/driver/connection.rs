@@ -167,7 +167,7 @@ where
                 busy |= self.poll_uplink(cx, now);
                 busy |= self.poll_effects(cx, now);
                 busy |= self.poll_feeds(cx, now);
-                busy |= self.offer_again(now);
+                busy |= self.offer_again(cx, now);
                 busy |= self.read(cx, now);
                 busy = busy || self.half_closed_is_over(now);
             }
@@ -390,13 +390,16 @@ where
         true
     }
 
-    /// Whether input may become requests now.
-    fn takes_input(&self) -> bool {
-        self.uplink.idle() && self.wire.waiting() <= OUTPUT_WHILE_READING_BYTES
+    /// Whether input may become requests now. What the broker says of them piles up while output waits.
+    fn takes_input(&mut self, cx: &mut Context<'_>) -> bool {
+        let waiting = self.wire.waiting();
+        self.uplink.idle()
+            && waiting <= OUTPUT_WHILE_READING_BYTES
+            && (waiting == 0 || !self.uplink.is_overstocked(cx))
     }
 
-    fn offer_again(&mut self, now: Instant) -> bool {
-        if !self.again || !self.is_live() || !self.takes_input() {
+    fn offer_again(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        if !self.again || !self.is_live() || !self.takes_input(cx) {
             return false;
         }
         self.again = false;
@@ -416,7 +419,7 @@ where
             return false;
         }
         let full = self.wire.unfinished() >= READ_BUFFER_BYTES && self.is_held_back();
-        if full || !self.takes_input() {
+        if full || !self.takes_input(cx) {
             self.paused = true;
             return false;
         }

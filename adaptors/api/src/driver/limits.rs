@@ -14,6 +14,8 @@ pub(super) const SCRATCH_BYTES_MAX: usize = 1024 * 1024;
 pub(super) const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 /// Output that may wait while the socket is still read.
 pub(super) const OUTPUT_WHILE_READING_BYTES: usize = 256 * 1024;
+/// Passes of the broker whose effects wait behind output; beyond them the peer is not read.
+pub(super) const PASSES_WAITING_MAX: usize = 16;
 /// Buffers of one vectored write.
 pub(super) const SLICES_MAX: usize = 64;
 /// Requests that wait for the batch before them; beyond it effects are not taken.

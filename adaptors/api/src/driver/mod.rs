@@ -6,7 +6,7 @@
 //! - One read makes one batch. While the batch waits for the broker, or a login is under way, the peer is not
 //!   read; effects, subscriptions and ticks go on.
 //! - Everything that one round makes is written with one call. While output waits, nothing more is taken from
-//!   the broker; a peer that takes nothing for 30 s is closed.
+//!   the broker, and when that piles up the peer is not read; one that takes nothing for 30 s is closed.
 //! - A panic of a session ends its own connection only.
 
 mod alarm;

@@ -1,5 +1,6 @@
 //! The connection's side towards the broker: login, one batch at a time, effects, the window. Never touches the session.
 
+use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
 use framegate_broker::{
@@ -10,7 +11,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::StreamExt as _;
 
 use super::answers::AnswersDue;
-use super::limits::REQUESTS_WAITING_MAX;
+use super::limits::{PASSES_WAITING_MAX, REQUESTS_WAITING_MAX};
 use super::port::{Effects, Line, Port};
 use crate::session::{Credentials, Login, LoginError, Welcome};
 
@@ -44,6 +45,8 @@ pub(super) struct Uplink<P: Port> {
     submitting: Option<BoxFuture<'static, Result<(), BrokerError>>>,
     seat: Option<Seat<P::Line>>,
     queued: Vec<(RequestId, Request)>,
+    /// Effects that wait for output to be written.
+    stocked: VecDeque<Vec<Effect>>,
     login: Option<Login>,
     attempt: Option<Attempt>,
     owed: usize,
@@ -60,6 +63,7 @@ impl<P: Port> Uplink<P> {
             submitting: None,
             seat: None,
             queued: Vec::new(),
+            stocked: VecDeque::new(),
             login: None,
             attempt: None,
             owed: 0,
@@ -150,10 +154,24 @@ impl<P: Port> Uplink<P> {
 
     /// The next pass; `Ready(None)` when the broker has stopped. Pending while nobody is logged in.
     pub(super) fn poll_effects(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<Effect>>> {
+        if let Some(effects) = self.stocked.pop_front() {
+            return Poll::Ready(Some(effects));
+        }
         match &mut self.seat {
             Some(seat) => seat.effects.poll_next_unpin(cx),
             None => Poll::Pending,
         }
+    }
+
+    /// Whether more effects wait than may, while nothing takes them. The end of the broker is none.
+    pub(super) fn is_overstocked(&mut self, cx: &mut Context<'_>) -> bool {
+        while self.stocked.len() < PASSES_WAITING_MAX
+            && let Some(seat) = &mut self.seat
+            && let Poll::Ready(Some(effects)) = seat.effects.poll_next_unpin(cx)
+        {
+            self.stocked.push_back(effects);
+        }
+        self.stocked.len() >= PASSES_WAITING_MAX
     }
 
     /// Notes an effect that goes to the session now.
@@ -193,6 +211,7 @@ impl<P: Port> Uplink<P> {
     pub(super) fn leave(&mut self) {
         self.submitting = None;
         self.queued = Vec::new();
+        self.stocked.clear();
         self.cancel_login();
         self.seat = None;
         self.owed = 0;

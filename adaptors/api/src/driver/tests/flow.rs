@@ -43,6 +43,27 @@ async fn blocked_batch_stops_reading_but_not_deliveries() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn peer_that_takes_no_answers_is_not_read_for_more_questions() {
+    let mut rig = Rig::new(64, 1 << 20, FakeSession::default());
+    rig.send("echo up\n").await;
+    rig.expect("up\n").await;
+    // output that does not fit the pipe, and is little otherwise
+    rig.send("flood 1\n").await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    for id in 1..=20 {
+        rig.broker.say(vec![reply(id)]);
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    rig.send("ask\n").await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!rig.broker.has_batch(), "what is answered already waits");
+    rig.expect(&"x".repeat(1024)).await;
+    let answers: String = (1..=20).map(|id| format!("reply {id}\n")).collect();
+    rig.expect(&answers).await;
+    assert_eq!(rig.broker.batch().await, [1]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn session_hears_that_its_silent_peer_is_not_read() {
     let mut rig = Rig::new(64, 1 << 20, FakeSession::ticking(Duration::from_secs(5)));
     rig.expect("tick 0\n").await;
