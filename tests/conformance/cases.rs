@@ -6,10 +6,11 @@ use std::time::Duration;
 use framegate_storage::conformance::{Outcome, Row};
 
 use crate::home::Home;
-use crate::{counts, crashes, depth, determinism, leases, queues, topics};
+use crate::{counts, crashes, depth, determinism, groups, leases, priorities, queues, times, topics};
 
 /// Ids in the order of the table.
-pub(crate) const IDS: &[&str] = &["Q1", "Q2", "Q3", "Q9", "Q11", "Q12", "T1", "T3", "F1", "F7"];
+pub(crate) const IDS: &[&str] =
+    &["Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q9", "Q11", "Q12", "T1", "T2", "T3", "F1", "F7"];
 
 /// A case that waits for something that does not come ends then.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -26,10 +27,14 @@ pub(crate) fn run(id: &'static str, home: &mut Home) -> (Row, String) {
                     "Q1" => Box::pin(queues::q1_order_and_dead_letters(home)).await,
                     "Q2" => Box::pin(leases::q2_lost_connections(home)).await,
                     "Q3" => Box::pin(leases::q3_prefetch_and_settling(home)).await,
+                    "Q4" => Box::pin(priorities::q4_priorities(home)).await,
+                    "Q5" => Box::pin(times::q5_delays(home)).await,
+                    "Q6" => Box::pin(times::q6_times_to_live_and_limits(home)).await,
                     "Q9" => Box::pin(queues::q9_purge_and_delete(home)).await,
                     "Q11" => Box::pin(counts::q11_counts(home)).await,
                     "Q12" => Box::pin(depth::q12_deep_queue(home)).await,
                     "T1" => Box::pin(topics::t1_offsets_and_retention(home)).await,
+                    "T2" => Box::pin(groups::t2_groups(home)).await,
                     "T3" => Box::pin(topics::t3_resume(home)).await,
                     "F1" => Box::pin(crashes::f1_kills(home)).await,
                     "F7" => Box::pin(determinism::f7_same_log_same_state(home)).await,

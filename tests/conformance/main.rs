@@ -14,11 +14,14 @@ mod crashes;
 mod depth;
 mod determinism;
 mod gate;
+mod groups;
 mod home;
 mod leases;
 mod list;
+mod priorities;
 mod queues;
 mod replica;
+mod times;
 mod topics;
 
 use framegate_storage::conformance::{Outcome, Row, table};
