@@ -46,6 +46,8 @@ fn start(files: &SimFiles) -> Broker {
     Broker::start(Startup { store, limits, headers, vhosts: vec![name("/")] }).expect("starts")
 }
 
+type Fault = fn(&mut SimFaults);
+
 /// A connection that publishes numbers and knows which of them were confirmed.
 struct Publisher {
     connection: Connection,
@@ -137,7 +139,7 @@ fn check<'a>(what: &str, found: &[u64], publishers: impl Iterator<Item = &'a Pub
 
 #[tokio::test]
 async fn a_failure_for_good_confirms_nobody_stops_the_shard_and_a_restart_recovers() {
-    let faults: [(&str, fn(&mut SimFaults)); 4] = [
+    let faults: [(&str, Fault); 4] = [
         ("sync", |f| f.fail_sync = true),
         ("write to", |f| f.fail_write = true),
         ("rename into place", |f| f.fail_rename = true),

@@ -13,7 +13,7 @@ use framegate_storage::{
     StoreError, StoredBlock, Usage,
 };
 use framegate_storage_journal::sim::{Crash, SimFiles};
-use framegate_storage_journal::{Journal, Options};
+use framegate_storage_journal::{Journal, Options, damage};
 
 /// Small segments, so that many begin and go.
 pub fn options() -> Options {
@@ -61,12 +61,21 @@ pub struct Watch {
     stride: u64,
     changes: AtomicU64,
     crashes: AtomicU64,
+    /// Blocks whose end was crashed at, and how many of these crashes came within a write of several.
+    ended: Mutex<usize>,
+    within: AtomicU64,
     known: OnceLock<Arc<Known>>,
 }
 
 impl Watch {
     pub fn new(files: SimFiles, stride: u64) -> Self {
-        Self { files, stride, changes: AtomicU64::new(0), crashes: AtomicU64::new(0), known: OnceLock::new() }
+        let (changes, crashes, within) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self { files, stride, changes, crashes, ended: Mutex::new(0), within, known: OnceLock::new() }
+    }
+
+    /// Crashes within a write of several blocks.
+    pub fn within(&self) -> u64 {
+        self.within.load(Ordering::Relaxed)
     }
 
     /// Changes so far, and crashes.
@@ -79,6 +88,7 @@ impl Watch {
         let change = self.changes.fetch_add(1, Ordering::Relaxed);
         let Some(known) = self.known.get().filter(|_| change.is_multiple_of(self.stride)) else { return };
         let power = !(change / self.stride).is_multiple_of(4);
+        self.look_within(known);
         let promised = known.promised(power);
         let image = self.files.copy();
         let crash = if power { Crash::Power(change) } else { Crash::Process };
@@ -89,6 +99,47 @@ impl Watch {
         let found = fingerprint(&journal).expect("folded after a crash");
         assert_eq!(found, known.reference(claim.next), "change {change}, {crash:?}, next {}", claim.next);
         self.crashes.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Watch {
+    /// Crashes after each block of a write but the last one, which the next crash is after: the blocks behind are not there.
+    /// The thread that wrote them waits in here, so nothing of them is synced yet.
+    fn look_within(&self, known: &Known) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = self.files.paths().into_iter().filter(|p| p.to_string_lossy().contains("seg-")).max();
+        let Some((path, bytes)) = newest.and_then(|path| self.files.bytes(&path).map(|bytes| (path, bytes)))
+        else {
+            return;
+        };
+        let new: Vec<(Pos, u64)> = {
+            let blocks = known.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+            blocks[*ended..].iter().map(|b| (b.pos, b.first.0 + u64::from(b.count))).collect()
+        };
+        let written = |pos: Pos| damage::locate(&bytes, pos).map(|place| place.offset);
+        let segment = |pos: Pos| pos.0 >> 32;
+        for pair in new.windows(2) {
+            let ((at, next), (behind, _)) = (pair[0], pair[1]);
+            let (Some(_), Some(behind)) = (written(at), written(behind)) else {
+                // the last one of a segment ends where a file ends
+                if segment(behind) == segment(at) && written(at).is_some() {
+                    return;
+                }
+                *ended += 1;
+                continue;
+            };
+            *ended += 1;
+            let image = self.files.copy();
+            let mut cut = bytes.clone();
+            cut[behind..].fill(0);
+            image.set_bytes(&path, cut);
+            let journal =
+                Journal::open_with(Arc::new(image.crash(Crash::Process)), options()).expect("opens");
+            let claim = journal.claim(ShardId(0), Box::new(|_| {})).expect("recovers within a write");
+            assert_eq!(claim.next, Lsn(next), "the block is there and nothing behind it");
+            assert_eq!(fingerprint(&journal).expect("folded"), known.reference(claim.next), "{}", claim.next);
+            self.within.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
