@@ -54,6 +54,7 @@ impl From<BrokerError> for Problem {
             BrokerError::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             BrokerError::Limit { .. } => (StatusCode::TOO_MANY_REQUESTS, "limit"),
             BrokerError::NotSupported { .. } => (StatusCode::NOT_IMPLEMENTED, "not_supported"),
+            BrokerError::Held { .. } => (StatusCode::SERVICE_UNAVAILABLE, "held"),
             BrokerError::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
             BrokerError::StorageFailed => (StatusCode::SERVICE_UNAVAILABLE, "storage_failed"),
             _ => (StatusCode::CONFLICT, "refused"),

@@ -190,10 +190,11 @@ async fn a_broker_whose_handles_are_gone_lets_its_store_go() {
     }
 }
 
-/// A store whose reads fail once.
+/// A store whose reads fail once, and that gives no space back while it is told so.
 struct Flaky {
     store: MemoryStore,
     fails: AtomicBool,
+    keeps: AtomicBool,
 }
 
 impl ShardStore for Flaky {
@@ -228,6 +229,13 @@ impl ShardStore for Flaky {
     fn extents(&self, shard: ShardId) -> Vec<Extent> {
         self.store.extents(shard)
     }
+    fn release_extent(&self, claim: &Claim, extent: &Extent) -> Result<(), StoreError> {
+        if self.keeps.load(Ordering::Relaxed) {
+            let (action, path) = ("delete", "disk".into());
+            return Err(StoreError::Io { action, path, detail: "EIO".to_owned() });
+        }
+        self.store.release_extent(claim, extent)
+    }
     fn trim(&self, claim: &Claim, before: Pos) -> Result<(), StoreError> {
         self.store.trim(claim, before)
     }
@@ -253,7 +261,11 @@ impl ShardStore for Flaky {
 
 #[tokio::test]
 async fn a_body_that_cannot_be_read_now_is_read_again_and_nothing_is_lost() {
-    let store = Arc::new(Flaky { store: MemoryStore::new(), fails: AtomicBool::new(true) });
+    let store = Arc::new(Flaky {
+        store: MemoryStore::new(),
+        fails: AtomicBool::new(true),
+        keeps: AtomicBool::new(false),
+    });
     let limits = Limits { cache_bytes_max: 0, ..Limits::default() };
     let shared: Arc<dyn ShardStore> = Arc::clone(&store) as Arc<dyn ShardStore>;
     let headers = HeaderTable::default();
@@ -272,4 +284,39 @@ async fn a_body_that_cannot_be_read_now_is_read_again_and_nothing_is_lost() {
     assert_eq!(got, ["0", "1", "2", "3", "4"]);
     assert!(!store.fails.load(Ordering::Relaxed), "a read failed on the way");
     broker.stop().await.expect("stopped");
+}
+
+#[tokio::test]
+async fn space_that_cannot_be_given_back_does_not_fail_the_snapshot_and_goes_later() {
+    let store = MemoryStore::new();
+    let flaky =
+        Arc::new(Flaky { store: store.clone(), fails: AtomicBool::new(false), keeps: AtomicBool::new(true) });
+    let headers = HeaderTable::default();
+    let limits = by_length(512 * 1024);
+    let startup = Startup {
+        store: Arc::clone(&flaky) as Arc<dyn ShardStore>,
+        limits,
+        headers,
+        vhosts: vec![name("/")],
+    };
+    let broker = Broker::start(startup).expect("starts");
+    let mut c = Client::new(&broker);
+    c.declare("q").await;
+    c.declare("filler").await;
+    let body = "x".repeat(8000);
+    for _ in 0..10 {
+        for _ in 0..200 {
+            c.put("q", &body).await;
+        }
+        assert_eq!(take(&mut c, "q", 200).await, 200);
+    }
+    let metrics = broker.metrics();
+    until_snapshots(&mut c, &broker, metrics.snapshots.load(Ordering::Relaxed) + 1).await;
+    assert_eq!(metrics.snapshot_failures.load(Ordering::Relaxed), 0);
+    assert_eq!(metrics.extents_released.load(Ordering::Relaxed), 0, "nothing could be");
+    flaky.keeps.store(false, Ordering::Relaxed);
+    while metrics.extents_released.load(Ordering::Relaxed) == 0 {
+        let snapshots = metrics.snapshots.load(Ordering::Relaxed);
+        until_snapshots(&mut c, &broker, snapshots + 1).await;
+    }
 }

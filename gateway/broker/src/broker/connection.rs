@@ -68,8 +68,8 @@ impl Connection {
 
     /// Hands over requests, in order. Checks permissions and routes publishes on the calling task. The future resolves
     /// when the fold has room for the next batch: at most 4 batches untaken, publishes within the admission
-    /// budget and not while publishers are held, nothing behind a definition before its snapshot is out. It must be polled to the end before the
-    /// next `submit`; meanwhile the session goes on writing. Dropping it drops the requests not yet handed over.
+    /// budget and not while publishers are held, nothing behind a definition before its snapshot is out. It must be polled
+    /// to the end before the next `submit`; meanwhile the session goes on writing. Dropping it drops the requests not yet handed over.
     ///
     /// # Errors
     /// `Stopping` or `StorageFailed` when the fold has ended. Refusals of single requests are effects.
@@ -107,6 +107,11 @@ impl Connection {
                     if defines {
                         break;
                     }
+                }
+                if bytes > 0 && shared.gate.closed_for().is_some() {
+                    // it was closed meanwhile, or what is brought is no publish
+                    shared.send(Inbox::Waits(id));
+                    shared.gate.pass().await;
                 }
                 let permit = shared.admit(bytes).await?;
                 let slot = Arc::clone(&untaken).acquire_owned().await.map_err(|_| shared.why_ended())?;

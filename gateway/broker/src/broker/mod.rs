@@ -98,13 +98,13 @@ impl Broker {
         request: Request,
     ) -> Result<Reply, BrokerError> {
         self.enter(principal, vhost)?;
-        if route::publishes(&request)
+        let task = route::route(&self.shared, principal, vhost, request);
+        let bytes = route::bytes(&task);
+        if bytes > 0
             && let Some(hold) = self.shared.gate.closed_for()
         {
             return Err(BrokerError::Held { hold });
         }
-        let task = route::route(&self.shared, principal, vhost, request);
-        let bytes = route::bytes(&task);
         let permit = self.shared.admit(bytes).await?;
         let (reply, answer) = oneshot::channel();
         let call = Inbox::Call { vhost: vhost.clone(), task, permit, reply };
