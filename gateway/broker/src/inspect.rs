@@ -1,9 +1,9 @@
 //! What a log holds, for tools: folded from a store that is only read, whether a broker runs on it or not.
 
-use framegate_storage::{Extent, Lsn, ShardId, ShardStore};
+use framegate_storage::{Extent, Lsn, Pos, ShardId, ShardStore};
 
 use crate::broker::StartError;
-use crate::fold::{Survey, load};
+use crate::fold::{Loaded, Survey, go_on, load};
 use crate::name::Name;
 pub use crate::record::lost_records;
 
@@ -118,4 +118,26 @@ pub fn inspect(store: &dyn ShardStore) -> Result<Inspection, StartError> {
 /// As `inspect`.
 pub fn fingerprint(store: &dyn ShardStore) -> Result<u64, StartError> {
     Ok(load(store, ShardId(0))?.state.content_hash())
+}
+
+/// The same for a log that grows: folds what is new. For tests that compare many places of one log.
+#[derive(Default)]
+pub struct Fingerprints(Option<Loaded>);
+
+impl Fingerprints {
+    /// Folds what a store holds from `from` on, behind what was folded before. Blocks.
+    ///
+    /// # Errors
+    /// As `inspect`.
+    pub fn go_on(&mut self, store: &dyn ShardStore, from: Pos) -> Result<(), StartError> {
+        let loaded = self.0.get_or_insert_with(|| Loaded::from(Lsn(1)));
+        loaded.from = loaded.next;
+        go_on(store, ShardId(0), from, loaded)
+    }
+
+    /// The hash of what was folded so far.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.0.as_ref().map_or_else(|| Loaded::from(Lsn(1)).state.content_hash(), |l| l.state.content_hash())
+    }
 }

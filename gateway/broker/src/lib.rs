@@ -41,7 +41,7 @@ pub use group::{
 pub use headers::{HeaderTable, HeadersFn};
 pub use hold::Hold;
 pub use ids::{ConnectionId, ConsumerId, Offset, PoolId, QueueId, RequestId, Seq, Token, TopicId, WatchId};
-pub use inspect::{FoundQueue, FoundTopic, Inspection, fingerprint, inspect, lost_records};
+pub use inspect::{Fingerprints, FoundQueue, FoundTopic, Inspection, fingerprint, inspect, lost_records};
 pub use limits::Limits;
 pub use message::{Death, DeathReason, Dedup, Delivery, Envelope, Keys, Origin, Position, SharedEvent};
 pub use metrics::Metrics;

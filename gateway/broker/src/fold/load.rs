@@ -27,7 +27,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    fn from(from: Lsn) -> Self {
+    pub(crate) fn from(from: Lsn) -> Self {
         Self { state: State::default(), time_ms: 0, from, snapshot_time_ms: 0, next: from, log_bytes: 0 }
     }
 }
@@ -105,7 +105,12 @@ fn take_page(page: &[u8], loaded: &mut Loaded) -> Result<(), StartError> {
     Ok(())
 }
 
-fn go_on(store: &dyn ShardStore, shard: ShardId, from: Pos, loaded: &mut Loaded) -> Result<(), StartError> {
+pub(crate) fn go_on(
+    store: &dyn ShardStore,
+    shard: ShardId,
+    from: Pos,
+    loaded: &mut Loaded,
+) -> Result<(), StartError> {
     let mut from = from;
     let mut expected = loaded.from;
     loop {

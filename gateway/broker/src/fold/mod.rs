@@ -50,7 +50,7 @@ use framegate_storage::{Claim, Lsn, ShardStore};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 pub(crate) use delayed::PARK;
-pub(crate) use load::{load, replay};
+pub(crate) use load::{Loaded, go_on, load, replay};
 pub(crate) use lookout::Lookout;
 pub(crate) use reader::ReaderPool;
 pub(crate) use survey::Survey;

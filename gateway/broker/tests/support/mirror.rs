@@ -2,12 +2,13 @@
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use framegate_broker::fingerprint;
+use framegate_broker::{Fingerprints, fingerprint};
 use framegate_storage::{
     Block, BodyRef, Caps, Claim, Extent, Lsn, Pos, Report, ReportFn, ShardId, ShardStore, Snapshot,
     StoreError, StoredBlock, Usage,
@@ -35,6 +36,15 @@ pub struct Known {
     synced: Mutex<Vec<u64>>,
     /// Reported so far.
     durable: AtomicU64,
+    folded: Mutex<Folded>,
+}
+
+/// What a fold of the blocks below a record gives, for each first record of a block so far.
+#[derive(Default)]
+struct Folded {
+    fold: Fingerprints,
+    blocks: usize,
+    hashes: BTreeMap<Lsn, u64>,
 }
 
 impl Known {
@@ -48,10 +58,22 @@ impl Known {
 
     /// What a fold of the records below `next` gives.
     fn reference(&self, next: Lsn) -> u64 {
-        let blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        let below = blocks.iter().take_while(|block| block.first < next).cloned().collect();
-        drop(blocks);
-        fingerprint(&List(below)).expect("folded")
+        let mut folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
+        let new: Vec<StoredBlock> = {
+            let blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+            blocks[folded.blocks..].iter().take_while(|block| block.first < next).cloned().collect()
+        };
+        let Folded { fold, blocks, hashes } = &mut *folded;
+        if hashes.is_empty() {
+            hashes.insert(Lsn(1), fold.hash());
+        }
+        for block in new {
+            let (pos, end) = (block.pos, Lsn(block.first.0 + u64::from(block.count)));
+            fold.go_on(&List(vec![block]), pos).expect("folded");
+            hashes.insert(end, fold.hash());
+            *blocks += 1;
+        }
+        hashes.get(&next).copied().expect("the log ends behind a block")
     }
 }
 

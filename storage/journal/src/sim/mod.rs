@@ -54,7 +54,7 @@ impl SimFiles {
     /// An independent copy of the present state.
     #[must_use]
     pub fn copy(&self) -> Self {
-        let world = lock(&self.world).clone();
+        let world = lock(&self.world).without_lost_files();
         // the locks are those of the process that crashes
         Self { boot: world.boot, world: Arc::new(Mutex::new(world)), observer: None }
     }

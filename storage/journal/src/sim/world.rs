@@ -38,7 +38,7 @@ pub(super) struct Node {
     pub(super) allocated: usize,
 }
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct World {
     pub(super) boot: u64,
     pub(super) random: u64,
@@ -87,6 +87,24 @@ impl World {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
+    }
+
+    /// A copy; files without a name, which nobody can open in it, are empty there.
+    pub(super) fn without_lost_files(&self) -> Self {
+        let named: HashSet<usize> = self.names.values().chain(self.durable_names.values()).copied().collect();
+        let node = |(index, node): (usize, &Node)| {
+            if named.contains(&index) { node.clone() } else { Node::default() }
+        };
+        let nodes = self.nodes.iter().enumerate().map(node).collect();
+        Self {
+            boot: self.boot,
+            random: self.random,
+            nodes,
+            names: self.names.clone(),
+            durable_names: self.durable_names.clone(),
+            locks: self.locks.clone(),
+            faults: self.faults.clone(),
+        }
     }
 
     /// Counts a change; false when the crash comes before it.
