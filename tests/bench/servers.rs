@@ -52,19 +52,17 @@ impl Server {
         let binary = binary.unwrap_or_else(|| PathBuf::from("target/release/framegate"));
         let home = tempfile::tempdir()?;
         let ports = home.path().join("ports");
+        let listeners = listener_names(&binary)?;
         let child = Command::new(&binary)
             .envs(environment.iter().copied())
-            .args(["--listen", "http=127.0.0.1:0", "--listen", "messagex=127.0.0.1:0"])
-            .args(["--listen", "amqp=127.0.0.1:0", "--data-dir"])
+            .args(listeners.iter().flat_map(|name| ["--listen".to_owned(), format!("{name}=127.0.0.1:0")]))
+            .arg("--data-dir")
             .arg(home.path().join("data"))
             .arg("--ports-file")
             .arg(&ports)
             .stdout(Stdio::null())
             .stderr(fs::File::create(home.path().join("log"))?)
-            .spawn()
-            .map_err(|e| {
-                io::Error::other(format!("{}: {e}; build it with cargo build --release", binary.display()))
-            })?;
+            .spawn()?;
         let addresses: serde_json::Value = wait(|| serde_json::from_slice(&fs::read(&ports).ok()?).ok())
             .ok_or_else(|| io::Error::other("not started"))?;
         let address = |name: &str| addresses[name].as_str().unwrap_or_default().to_owned();
@@ -137,6 +135,23 @@ impl Drop for Server {
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
     }
+}
+
+/// The listeners that a binary starts by itself, as its effective configuration says: none may take a fixed port here.
+fn listener_names(binary: &Path) -> io::Result<Vec<String>> {
+    let shown = Command::new(binary).arg("--check").output().map_err(|e| {
+        io::Error::other(format!("{}: {e}; build it with cargo build --release", binary.display()))
+    })?;
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let mut names = Vec::new();
+    let mut lines = shown.lines();
+    while let Some(line) = lines.next() {
+        let name = line.strip_prefix("[listeners.").and_then(|line| line.strip_suffix(']'));
+        if let (Some(name), false) = (name, name.is_some() && lines.next() == Some("addr = \"off\"")) {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
 }
 
 /// A port that nobody has right now.
