@@ -84,10 +84,14 @@ impl Core {
         gauge.store(u64::from(on), Ordering::Relaxed);
         if on {
             Metrics::add(&metrics.holds, 1);
-            tracing::warn!(now, limit, "publishers are held: {hold}; {}", hold.way_out());
+            if limit > 0 {
+                tracing::warn!(now, limit, "publishers are held: {hold}; {}", hold.way_out());
+            } else {
+                tracing::warn!("publishers are held: {hold}; {}", hold.way_out());
+            }
             self.broker_error(&format!("publishers are held: {hold}"));
         } else {
-            tracing::info!(now, limit, "no longer so: {hold}");
+            tracing::info!("no longer so: {hold}");
         }
         self.shared.gate.set(after);
         if before.is_some() != after.is_some() {
