@@ -41,11 +41,13 @@ id!(
     TopicId(u32)
 );
 id!(
-    /// Position of a message in its queue: dense, starts at 1, given at publish, kept for life.
+    /// Position of a message in its queue: dense, given at publish, kept for life. Starts at 1, or at 1 above a
+    /// multiple of 2^40 when the queue's id was that of another queue before.
     Seq(u64)
 );
 id!(
-    /// Position of an event in its topic: dense, starts at 0.
+    /// Position of an event in its topic: dense. Starts at 0, or at a multiple of 2^40 when the topic's id was that of another topic
+    /// before.
     Offset(u64)
 );
 id!(

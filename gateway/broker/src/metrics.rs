@@ -82,6 +82,8 @@ metrics! {
     live_bytes,
     /// Pieces of the log that were found to hold nothing; one is counted until it is gone.
     extents_released,
+    /// Pieces of the log that hold nothing and could not be given back.
+    release_failures,
     /// Bodies that were written again to empty a piece of the log.
     survivors,
     /// Bytes of them.

@@ -9,10 +9,7 @@ use bytes::Bytes;
 use framegate_broker::{
     Answer, Broker, ConsumerId, Fetch, HeaderTable, Limits, Outcome, Reply, Request, Startup,
 };
-use framegate_storage::{
-    Block, BodyRef, Caps, Claim, Extent, Lsn, Pos, ReportFn, ShardId, ShardStore, Snapshot, StoreError,
-    StoredBlock, Usage,
-};
+use framegate_storage::{BodyRef, Caps, Claim, Extent, Front, Lsn, ShardId, ShardStore, StoreError};
 use framegate_storage_memory::MemoryStore;
 use support::{Client, name, start_on, text};
 
@@ -190,72 +187,37 @@ async fn a_broker_whose_handles_are_gone_lets_its_store_go() {
     }
 }
 
-/// A store whose reads fail once, and that gives no space back while it is told so.
+/// A store whose reads fail once, or that gives no space back.
 struct Flaky {
     store: MemoryStore,
     fails: AtomicBool,
     keeps: AtomicBool,
 }
 
-impl ShardStore for Flaky {
-    fn name(&self) -> &'static str {
-        "flaky"
+impl Flaky {
+    fn error() -> StoreError {
+        StoreError::Io { action: "read", path: "disk".into(), detail: "EIO".to_owned() }
+    }
+}
+
+impl Front for Flaky {
+    fn behind(&self) -> Result<Arc<dyn ShardStore>, StoreError> {
+        Ok(Arc::new(self.store.clone()))
     }
     fn caps(&self) -> Caps {
         self.store.caps()
     }
-    fn claim(&self, shard: ShardId, report: ReportFn) -> Result<Claim, StoreError> {
-        self.store.claim(shard, report)
-    }
-    fn append(&self, claim: &Claim, block: Block) -> Result<Pos, StoreError> {
-        self.store.append(claim, block)
-    }
-    fn read(&self, shard: ShardId, from: Pos, bytes_max: usize) -> Result<Vec<StoredBlock>, StoreError> {
-        self.store.read(shard, from, bytes_max)
-    }
-    fn next_pos(&self, shard: ShardId, pos: Pos) -> Result<Pos, StoreError> {
-        self.store.next_pos(shard, pos)
-    }
     fn fetch(&self, shard: ShardId, at: &[BodyRef]) -> Vec<Result<Bytes, StoreError>> {
         if self.fails.swap(false, Ordering::Relaxed) {
-            let error = StoreError::Io { action: "read", path: "disk".into(), detail: "EIO".to_owned() };
-            return at.iter().map(|_| Err(error.clone())).collect();
+            return at.iter().map(|_| Err(Self::error())).collect();
         }
         self.store.fetch(shard, at)
     }
-    fn release(&self, claim: &Claim, dead: &[Pos]) -> Result<(), StoreError> {
-        ShardStore::release(&self.store, claim, dead)
-    }
-    fn extents(&self, shard: ShardId) -> Vec<Extent> {
-        self.store.extents(shard)
-    }
     fn release_extent(&self, claim: &Claim, extent: &Extent) -> Result<(), StoreError> {
         if self.keeps.load(Ordering::Relaxed) {
-            let (action, path) = ("delete", "disk".into());
-            return Err(StoreError::Io { action, path, detail: "EIO".to_owned() });
+            return Err(Self::error());
         }
-        self.store.release_extent(claim, extent)
-    }
-    fn trim(&self, claim: &Claim, before: Pos) -> Result<(), StoreError> {
-        self.store.trim(claim, before)
-    }
-    fn put_snapshot(
-        &self,
-        claim: &Claim,
-        upto: Lsn,
-        replay_from: Pos,
-        parts: &mut dyn Iterator<Item = Bytes>,
-    ) -> Result<(), StoreError> {
-        self.store.put_snapshot(claim, upto, replay_from, parts)
-    }
-    fn snapshot(&self, shard: ShardId) -> Result<Option<Snapshot>, StoreError> {
-        self.store.snapshot(shard)
-    }
-    fn usage(&self, shard: ShardId) -> Usage {
-        self.store.usage(shard)
-    }
-    fn shutdown(&self) -> Result<(), StoreError> {
-        self.store.shutdown()
+        ShardStore::release_extent(&self.store, claim, extent)
     }
 }
 

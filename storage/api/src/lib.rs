@@ -8,6 +8,7 @@
 mod block;
 mod caps;
 mod error;
+mod front;
 mod ids;
 mod store;
 mod wire;
@@ -18,6 +19,7 @@ pub mod conformance;
 pub use block::{Block, BlockFlags, BodyRef, StoredBlock};
 pub use caps::{Caps, Extent, Usage};
 pub use error::{Resource, StoreError};
+pub use front::Front;
 pub use ids::{Epoch, Generation, Lsn, Pos, ShardId};
 pub use store::{Claim, Report, ReportFn, ShardStore, Snapshot};
 pub use wire::{VARINT_BYTES_MAX, put_varint, take_varint, varint_len};

@@ -151,9 +151,6 @@ impl Core {
         if is_group(queue) {
             return self.loaded_group(queue, bodies);
         }
-        if self.came_late(queue) {
-            return;
-        }
         let mut again = false;
         for (seq, bytes) in bodies {
             let there = self.state(queue).queue(queue).is_some_and(|q| q.slots.get(seq.0).is_some());

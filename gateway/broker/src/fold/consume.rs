@@ -129,6 +129,7 @@ impl Core {
             single.join(consume.priority, (id, consume.consumer));
         }
         live.consumers += 1;
+        live.holders.insert((id, consume.consumer));
         if let Some(pool) = consume.pool {
             connection.pools.entry(pool).or_default();
         }
@@ -252,7 +253,7 @@ impl Core {
         live.active = false;
         let (queue, priority, empty) = (live.queue, live.priority, live.held.is_empty() && live.waits == 0);
         if empty {
-            connection.consumers.remove(&consumer);
+            self.forget_empty_holder(id, consumer);
         }
         let Some(live) = self.live.get_mut(&queue) else { return };
         live.leave(priority, Taker::Consumer(id, consumer));
@@ -346,9 +347,15 @@ impl Core {
             if holder.active || holder.waits > 0 || !holder.held.is_empty() {
                 return Err(BrokerError::ConsumerExists);
             }
+            if let Some(live) = self.live.get_mut(&holder.queue) {
+                live.holders.remove(&(id, fetch.consumer));
+            }
             holder.queue = queue;
         }
         holder.waits += 1;
+        if let Some(live) = self.live.get_mut(&queue) {
+            live.holders.insert((id, fetch.consumer));
+        }
         Ok(())
     }
 
@@ -393,7 +400,10 @@ impl Core {
     pub(super) fn forget_empty_holder(&mut self, id: ConnectionId, consumer: ConsumerId) {
         if let Some(connection) = self.connections.get_mut(&id) {
             let holder = connection.consumers.get(&consumer);
-            if holder.is_some_and(|c| !c.active && c.waits == 0 && c.held.is_empty()) {
+            if let Some(holder) = holder.filter(|c| !c.active && c.waits == 0 && c.held.is_empty()) {
+                if let Some(live) = self.live.get_mut(&holder.queue) {
+                    live.holders.remove(&(id, consumer));
+                }
                 connection.consumers.remove(&consumer);
             }
         }
@@ -419,13 +429,20 @@ impl Core {
             self.drop_queue(queue);
         }
         self.connection_closed(id);
-        self.connections.remove(&id);
+        self.timers.forget_connection(id);
+        for (consumer, holder) in self.connections.remove(&id).into_iter().flat_map(|c| c.consumers) {
+            if let Some(live) = self.live.get_mut(&holder.queue) {
+                live.holders.remove(&(id, consumer));
+            }
+        }
         self.gated.remove(&id);
     }
 
     /// Leases return to their places, one record for all of them; very many go slice by slice.
     pub(super) fn give_back(&mut self, queue: QueueId, mut held: BTreeMap<u64, Held>) {
-        if let Some(later) = held.keys().nth(SLICE_MESSAGES_MAX).copied() {
+        if let Some(later) =
+            held.keys().nth(SLICE_MESSAGES_MAX).copied().filter(|_| self.live.contains_key(&queue))
+        {
             let rest = held.split_off(&later);
             self.work.push_back(Work::GiveBack { queue, held: rest });
         }
@@ -446,13 +463,16 @@ impl Core {
 
     /// Ends every consumer and wait of a queue that goes.
     pub(super) fn end_takers(&mut self, queue: QueueId) {
+        let Some(live) = self.live.get_mut(&queue) else { return };
+        let (holders, mut waiting) = (std::mem::take(&mut live.holders), Vec::new());
+        for taker in live.line.values().flatten() {
+            waiting.extend(if let Taker::Waiter(waiter) = taker { Some(*waiter) } else { None });
+        }
         let mut ended = Vec::new();
-        for (id, connection) in &mut self.connections {
-            for (consumer, live) in &mut connection.consumers {
-                if live.queue == queue {
-                    ended.push((*id, *consumer, live.active, std::mem::take(&mut live.held)));
-                }
-            }
+        for (id, consumer) in holders {
+            let known = self.connections.get_mut(&id).and_then(|c| c.consumers.get_mut(&consumer));
+            let Some(known) = known else { continue };
+            ended.push((id, consumer, known.active, std::mem::take(&mut known.held)));
         }
         let mut pools = std::collections::BTreeSet::new();
         for (id, consumer, active, held) in ended {
@@ -481,8 +501,6 @@ impl Core {
         for (id, pool) in pools {
             self.wake_pool(id, pool);
         }
-        let waiting: Vec<u64> =
-            self.waiters.iter().filter(|(_, w)| w.queue == queue).map(|(waiter, _)| *waiter).collect();
         for waiter in waiting {
             self.end_wait(waiter);
         }

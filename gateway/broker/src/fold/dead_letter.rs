@@ -13,7 +13,7 @@ use crate::message::{Death, DeathReason, Envelope};
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::record::{Body, SeqSet};
-use crate::routing::Targets;
+use crate::routing::{Parts, Targets};
 use crate::state::{OPEN_BLOCK, VOLATILE_BIT, is_group};
 
 /// A message on its way to a dead-letter exchange.
@@ -125,8 +125,12 @@ impl Core {
                 headers.read(frame, visit);
             }
         };
-        let topology = self.editor.current();
-        if topology.route(&vhost, &envelope.exchange, &envelope.keys, &read, &mut targets).is_err() {
+        let property = |property| {
+            asked.set(true);
+            frame.as_ref().and_then(|frame| crate::headers::property(frame, property))
+        };
+        let parts = Parts { keys: &envelope.keys, headers: &read, property: &property, delayed: false };
+        if self.editor.current().route_parts(&vhost, &envelope.exchange, &parts, &mut targets).is_err() {
             return Ok(());
         }
         targets.queues.retain(|queue| {

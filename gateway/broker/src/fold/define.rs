@@ -16,6 +16,9 @@ use crate::state::{GROUP_BIT, VOLATILE_BIT};
 
 /// Prefix of names that belong to the broker.
 const RESERVED: &str = "amq.";
+/// Every id is used.
+pub(super) const NO_IDS: BrokerError =
+    BrokerError::Limit { what: "durable queues, topics or groups of the shard", max: GROUP_BIT as u64 };
 
 impl Core {
     /// A definition in its turn.
@@ -199,14 +202,7 @@ impl Core {
             }
             (id, vhost)
         } else {
-            let id = QueueId(self.durable.next_queue());
-            if id.0 >= GROUP_BIT {
-                let max = GROUP_BIT.into();
-                return Err(BrokerError::Limit {
-                    what: "durable queues of a log, deleted ones included",
-                    max,
-                });
-            }
+            let id = self.durable.next_queue().ok_or(NO_IDS)?;
             let record = Record::DefineQueue { id, vhost: vhost.clone(), spec: Box::new(spec) };
             opens_at = self.log(record, None, true).0;
             self.opening.push_back((opens_at, id));
@@ -257,14 +253,10 @@ impl Core {
         let Some(state) = self.state(queue).queue(queue) else { return };
         let (vhost, name, messages) = (state.vhost.clone(), state.spec.name.clone(), state.count);
         self.end_takers(queue);
-        self.uncache_queue(queue);
-        let live = self.live.remove(&queue);
-        self.retire_id(queue, live.as_ref().is_some_and(|l| l.loading));
-        let owner = live.and_then(|l| l.owner);
+        let owner = self.forget_live(queue).and_then(|l| l.owner);
         if let Some(connection) = owner.and_then(|o| self.connections.get_mut(&o)) {
             connection.exclusive.retain(|q| *q != queue);
         }
-        self.delivered.remove(&queue);
         let record = Record::DeleteQueue { id: queue };
         if queue.0 & VOLATILE_BIT != 0 {
             self.apply_unlogged(queue, record);
@@ -285,6 +277,19 @@ impl Core {
         {
             binding.target = BindTarget::Topic(name.clone());
         }
+    }
+
+    /// The volatile side of a queue or group goes, with everything that speaks of it: its id may be given again.
+    pub(super) fn forget_live(&mut self, id: QueueId) -> Option<QueueLive> {
+        self.uncache_queue(id);
+        self.delivered.remove(&id);
+        self.timers.forget(id);
+        self.void_work(id);
+        let live = self.live.remove(&id)?;
+        if live.visible != u64::MAX {
+            self.gated_visible.retain(|v| v.1 != id);
+        }
+        Some(live)
     }
 
     fn bind(
@@ -391,7 +396,7 @@ impl Core {
         if self.editor.counts(vhost).topics >= max {
             return Err(BrokerError::Limit { what: "topics of a vhost", max: max as u64 });
         }
-        let (id, name) = (TopicId(self.durable.next_topic()), spec.name.clone());
+        let (id, name) = (self.durable.next_topic().ok_or(NO_IDS)?, spec.name.clone());
         self.log(Record::DefineTopic { id, vhost: vhost.clone(), spec }, None, true);
         self.editor.add_topic(vhost, name, id);
         Ok(id)

@@ -38,7 +38,8 @@ impl Core {
         !self.parks.is_empty() && self.parks.contains_key(&queue)
     }
 
-    /// Holds a message for an exchange until its time has come. Gives the position of its record and where its frame stands.
+    /// Holds a message for an exchange until its time has come. Gives the position of its record and where its frame stands;
+    /// None when there is no id left for the queue that holds it.
     pub(super) fn park(
         &mut self,
         vhost: &Name,
@@ -47,7 +48,7 @@ impl Core {
         frame: &Frame,
         body: Option<Body>,
         len: u32,
-    ) -> (Lsn, Option<Body>) {
+    ) -> Option<(Lsn, Option<Body>)> {
         let mut held = envelope.clone();
         held.exchange = exchange.clone();
         if held.expires_at_ms != 0 {
@@ -55,27 +56,29 @@ impl Core {
             let delay_ms = held.deliver_at_ms.saturating_sub(held.time_ms);
             held.expires_at_ms = held.expires_at_ms.saturating_add(delay_ms);
         }
-        let queue = self.park_of(vhost);
+        let queue = self.park_of(vhost)?;
         let (_, lsn, stands) = self.enqueue(queue, held, Some(frame), body, len);
-        (lsn, stands)
+        Some((lsn, stands))
     }
 
     /// The vhost's hidden queue, made when it is missing.
-    fn park_of(&mut self, vhost: &Name) -> QueueId {
+    fn park_of(&mut self, vhost: &Name) -> Option<QueueId> {
         let known = self
             .parks
             .keys()
             .copied()
             .find(|id| self.durable.queue(*id).is_some_and(|queue| queue.vhost == *vhost));
-        if let Some(known) = known {
+        if known.is_some() {
             return known;
         }
-        let id = QueueId(self.durable.next_queue());
+        let id = self.durable.next_queue()?;
         let spec = QueueSpec { name: Name::from_static(PARK), durable: true, ..QueueSpec::default() };
-        self.live.insert(id, QueueLive::new(1, 0, None, &spec.properties));
+        let properties = spec.properties.clone();
         self.log(Record::DefineQueue { id, vhost: vhost.clone(), spec: Box::new(spec) }, None, true);
+        let first = self.durable.queue(id).map_or(1, |q| q.slots.next());
+        self.live.insert(id, QueueLive::new(first, 0, None, &properties));
         self.parks.insert(id, VecDeque::new());
-        id
+        Some(id)
     }
 
     /// Sets the timer of a held message. Called in the order of their times after a start, so that what is due already

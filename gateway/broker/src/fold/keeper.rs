@@ -239,6 +239,7 @@ impl Core {
             gauge.store(value, Ordering::Relaxed);
         }
         Metrics::add(&metrics.extents_released, survey.released);
+        Metrics::add(&metrics.release_failures, survey.unreleased);
         if survey.follow && !self.closing {
             self.follow();
         }
@@ -302,10 +303,11 @@ fn write(
     let extents = store.extents(claim.shard);
     let mut survey = Survey::new(&extents, &[&durable, &volatile]);
     for extent in survey.dead(&extents, replay_from) {
-        // the snapshot is in place whatever becomes of the space: it is tried again after the next one
+        // the snapshot is in place, whatever becomes of the space
         if let Err(error) = store.release_extent(claim, extent) {
-            tracing::warn!(%error, "a piece of the log that holds nothing was not given back; its space is taken until later");
-            break;
+            tracing::warn!(%error, "a piece of the log that holds nothing could not be given back; it is tried again");
+            survey.unreleased += 1;
+            continue;
         }
         survey.released += 1;
         // it goes when the next snapshot makes this one the older

@@ -148,6 +148,8 @@ pub(crate) struct QueueLive {
     /// Takers that can take, round robin per priority.
     pub(crate) line: BTreeMap<Reverse<i32>, VecDeque<Taker>>,
     pub(crate) consumers: u32,
+    /// Its consumers, and who holds or waits for pulled messages of it.
+    pub(crate) holders: BTreeSet<(ConnectionId, ConsumerId)>,
     pub(crate) exclusive: Option<(ConnectionId, ConsumerId)>,
     /// One of the consumers gets everything.
     pub(crate) single: Option<Box<Single>>,
@@ -205,6 +207,7 @@ impl QueueLive {
             leased: 0,
             line: BTreeMap::new(),
             consumers: 0,
+            holders: BTreeSet::new(),
             exclusive: None,
             single,
             used_ms: 0,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use framegate_storage::Lsn;
+use smallvec::SmallVec;
 
 use super::inbox::Task;
 use super::topics::Visible;
@@ -10,7 +11,7 @@ use super::{AnswerTo, Core};
 use crate::definition::{QueueSpec, TopicSpec};
 use crate::error::{BrokerError, Kind};
 use crate::feed::Cursor;
-use crate::ids::{ConnectionId, Offset};
+use crate::ids::{ConnectionId, Offset, QueueId};
 use crate::message::Envelope;
 use crate::metrics::Metrics;
 use crate::name::Name;
@@ -171,7 +172,7 @@ impl Core {
     pub(super) fn place(
         &mut self,
         vhost: &Name,
-        envelope: Envelope,
+        mut envelope: Envelope,
         frame: &framegate_frame::Frame,
         body: Option<Body>,
         targets: &Targets,
@@ -181,14 +182,23 @@ impl Core {
         let mut full = None;
         let mut body = body;
         let len = u32::try_from(frame.as_bytes().len()).unwrap_or(u32::MAX);
+        let mut refusing: SmallVec<[QueueId; 2]> = SmallVec::new();
+        for queue in &targets.queues {
+            if let Some(name) = self.refuses(*queue, &envelope, frame) {
+                full = full.or(Some(name));
+                refusing.push(*queue);
+            }
+        }
+        if full.is_some() {
+            // it will be published again, and must not be taken for a repetition of what only some have
+            envelope.dedup = None;
+        }
         for queue in &targets.queues {
             if !self.live.contains_key(queue) {
                 continue;
             }
             published.routed = true;
-            if let Some(name) = self.refuses(*queue, &envelope, frame) {
-                full = full.or(Some(name));
-            } else {
+            if !refusing.contains(queue) {
                 let (_, lsn, stands) = self.enqueue(*queue, envelope.clone(), Some(frame), body, len);
                 body = stands;
                 gate = gate.max(lsn);
@@ -196,7 +206,10 @@ impl Core {
             }
         }
         for exchange in &targets.parked {
-            let (lsn, stands) = self.park(vhost, exchange, &envelope, frame, body, len);
+            let Some((lsn, stands)) = self.park(vhost, exchange, &envelope, frame, body, len) else {
+                continue;
+            };
+            published.routed = true;
             body = stands;
             gate = gate.max(lsn);
         }

@@ -27,6 +27,8 @@ pub(crate) struct Survey {
     pub(crate) time_ms: u64,
     /// Pieces that hold nothing.
     pub(crate) released: u64,
+    /// Pieces that could not be given back.
+    pub(crate) unreleased: u64,
     /// Some of them can only go after one more snapshot.
     pub(crate) follow: bool,
     /// What is to be written again.

@@ -1,12 +1,11 @@
 //! What becomes due: leases, waits, requeue delays, and the sweeps of topics.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, HashMap};
 
 use super::Core;
-use super::live::IdMap;
 use crate::ids::{ConnectionId, ConsumerId, QueueId};
-use crate::state::VOLATILE_BIT;
 
 /// Something that becomes due. What has been settled meanwhile is passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,56 +38,105 @@ pub(super) enum Timer {
     Move,
 }
 
+/// What timers are of, and what they go with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Owner {
+    Queue(QueueId),
+    Connection(ConnectionId),
+}
+
 impl Timer {
-    /// The volatile queue that it is of.
-    fn volatile_queue(self) -> Option<QueueId> {
+    fn owner(self) -> Option<Owner> {
         match self {
             Self::Requeue(queue, _)
             | Self::Parked(queue, _)
             | Self::Retry(queue)
             | Self::Reload(queue)
             | Self::Unused(queue)
-            | Self::Expire(queue) => Some(queue).filter(|q| q.0 & VOLATILE_BIT != 0),
-            Self::Lease(..)
-            | Self::Wait(_)
-            | Self::Mark
-            | Self::Idle
-            | Self::Sweep
-            | Self::Snapshot
-            | Self::Move => None,
+            | Self::Expire(queue) => Some(Owner::Queue(queue)),
+            Self::Lease(connection, _) => Some(Owner::Connection(connection)),
+            Self::Wait(_) | Self::Mark | Self::Idle | Self::Sweep | Self::Snapshot | Self::Move => None,
         }
     }
 }
 
-/// Timers by monotonic time in ms.
+/// The timers of one life of an owner.
+#[derive(Debug)]
+struct Life {
+    /// Unlike that of any other.
+    number: u64,
+    timers: usize,
+}
+
+/// Timers by monotonic time in ms. Those of an owner that is gone are passed over, and cleared away when they are half of
+/// all: an id that is given again has nothing to do with them.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    heap: BinaryHeap<Reverse<(u64, Timer)>>,
-    /// How many of them are of which volatile queue.
-    of: IdMap<QueueId, u32>,
+    /// Time, what is due, and its owner's life.
+    heap: BinaryHeap<Reverse<(u64, Timer, u64)>>,
+    lives: HashMap<Owner, Life>,
+    /// Lives so far.
+    count: u64,
+    /// Timers of lives that are over.
+    stale: usize,
 }
 
 /// Timers that one pass handles.
 const DUE_MAX: usize = 1024;
+/// Stale timers that are worth clearing away.
+const STALE_MIN: usize = 64;
 
 impl Timers {
     /// Adds one.
     pub(super) fn add(&mut self, due_ms: u64, timer: Timer) {
-        if let Some(queue) = timer.volatile_queue() {
-            *self.of.entry(queue).or_default() += 1;
-        }
-        self.heap.push(Reverse((due_ms, timer)));
+        let life = timer.owner().map_or(0, |owner| {
+            let life = self.lives.entry(owner).or_insert_with(|| {
+                self.count += 1;
+                Life { number: self.count, timers: 0 }
+            });
+            life.timers += 1;
+            life.number
+        });
+        self.heap.push(Reverse((due_ms, timer, life)));
     }
 
-    /// One has been taken out.
-    fn taken(&mut self, timer: Timer) {
-        if let Some(queue) = timer.volatile_queue()
-            && let Some(count) = self.of.get_mut(&queue)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.of.remove(&queue);
+    /// The next one that is due by then.
+    fn pop_due(&mut self, now_ms: u64) -> Option<Timer> {
+        while let Some(due) = self.heap.peek_mut().filter(|t| t.0.0 <= now_ms) {
+            let Reverse((_, timer, number)) = PeekMut::pop(due);
+            let Some(owner) = timer.owner() else { return Some(timer) };
+            let Some(life) = self.lives.get_mut(&owner).filter(|life| life.number == number) else {
+                self.stale -= 1;
+                continue;
+            };
+            life.timers -= 1;
+            if life.timers == 0 {
+                self.lives.remove(&owner);
             }
+            return Some(timer);
+        }
+        None
+    }
+
+    /// A queue is gone.
+    pub(super) fn forget(&mut self, queue: QueueId) {
+        self.end(Owner::Queue(queue));
+    }
+
+    /// A connection is gone.
+    pub(super) fn forget_connection(&mut self, connection: ConnectionId) {
+        self.end(Owner::Connection(connection));
+    }
+
+    fn end(&mut self, owner: Owner) {
+        self.stale += self.lives.remove(&owner).map_or(0, |life| life.timers);
+        if self.stale >= STALE_MIN && self.stale * 2 >= self.heap.len() {
+            let lives = &self.lives;
+            let lives_on = |timer: Timer, number: u64| {
+                timer.owner().is_none_or(|owner| lives.get(&owner).is_some_and(|life| life.number == number))
+            };
+            self.heap.retain(|Reverse((_, timer, number))| lives_on(*timer, *number));
+            self.stale = 0;
         }
     }
 
@@ -96,11 +144,6 @@ impl Timers {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.heap.len()
-    }
-
-    /// Whether there is one of a volatile queue.
-    pub(super) fn refer_to(&self, queue: QueueId) -> bool {
-        self.of.contains_key(&queue)
     }
 }
 
@@ -114,10 +157,7 @@ impl Core {
     pub(crate) fn timer(&mut self, now: super::Now) {
         self.now = super::Now { wall_ms: now.wall_ms.max(self.now.wall_ms), mono_ms: now.mono_ms };
         for _ in 0..DUE_MAX {
-            let now_ms = self.now.mono_ms;
-            let Some(due) = self.timers.heap.peek_mut().filter(|t| t.0.0 <= now_ms) else { return };
-            let Reverse((_, timer)) = std::collections::binary_heap::PeekMut::pop(due);
-            self.timers.taken(timer);
+            let Some(timer) = self.timers.pop_due(self.now.mono_ms) else { return };
             match timer {
                 Timer::Lease(id, consumer) => self.expire_leases(id, consumer),
                 Timer::Wait(waiter) => self.wait_over(waiter),

@@ -1,8 +1,6 @@
-//! Ids of volatile queues. They are in no log, so that they may be given again: in turn, and only those that nothing
-//! refers to. What may still refer to a queue that is gone is a timer, a body that is being read, or a publish that was
-//! routed before it went; the last one is told by the topology's version (see `QueueLive::since`).
-
-use std::collections::BTreeSet;
+//! Ids of volatile queues. They are in no log, so that they may be given again: in turn, and only those that no queue has. What may still refer to a queue that is gone: a timer tells by the queue's life (`timers.rs`), a publish that was
+//! routed before it went by the topology's version (`QueueLive::since`), and a body that is being read by its number, which
+//! no later queue of that id has.
 
 use super::Core;
 use crate::error::BrokerError;
@@ -19,13 +17,11 @@ pub(super) struct VolatileIds {
     round: u64,
     /// Numbers there are.
     count: u32,
-    /// Queues that are gone and of which bodies are being read.
-    reading: BTreeSet<QueueId>,
 }
 
 impl Default for VolatileIds {
     fn default() -> Self {
-        Self { next: 0, round: 0, count: VOLATILE_QUEUES_MAX, reading: BTreeSet::new() }
+        Self { next: 0, round: 0, count: VOLATILE_QUEUES_MAX }
     }
 }
 
@@ -38,10 +34,7 @@ impl Core {
             if self.volatile_ids.next >= self.volatile_ids.count {
                 (self.volatile_ids.next, self.volatile_ids.round) = (0, self.volatile_ids.round + 1);
             }
-            let used = self.live.contains_key(&id)
-                || self.timers.refer_to(id)
-                || self.volatile_ids.reading.contains(&id);
-            if !used {
+            if !self.live.contains_key(&id) {
                 return Ok(id);
             }
         }
@@ -52,18 +45,6 @@ impl Core {
     /// How often all numbers were given, modulo 256.
     pub(super) fn volatile_round(&self) -> u64 {
         self.volatile_ids.round % 256
-    }
-
-    /// A queue is gone. `reading`: bodies of it are being read.
-    pub(super) fn retire_id(&mut self, queue: QueueId, reading: bool) {
-        if queue.0 & VOLATILE_BIT != 0 && reading {
-            self.volatile_ids.reading.insert(queue);
-        }
-    }
-
-    /// Bodies were read; true when they are those of a queue that is gone.
-    pub(super) fn came_late(&mut self, queue: QueueId) -> bool {
-        self.volatile_ids.reading.remove(&queue)
     }
 
     /// Takes out queues that went since the message was routed, though another may have the id by now.

@@ -60,8 +60,8 @@ impl Core {
         }
     }
 
-    /// Leases on their way back to a queue end; nothing of it returns.
-    pub(super) fn void_returns(&mut self, of: QueueId) {
+    /// What goes on with a queue ends: it is gone, or none of its leases is to return.
+    pub(super) fn void_work(&mut self, of: QueueId) {
         let tokens = &mut self.tokens;
         self.work.retain(|work| match work {
             Work::GiveBack { queue, held } if *queue == of => {
@@ -70,7 +70,8 @@ impl Core {
                 }
                 false
             }
-            _ => true,
+            Work::Purge { queue, .. } => *queue != of,
+            Work::GiveBack { .. } => true,
         });
     }
 

@@ -237,9 +237,9 @@ pub(crate) enum Record {
     /// A snapshot begins.
     Standing {
         /// Numbers of queues given so far.
-        queues: u32,
+        queues: u64,
         /// Numbers of topics given so far.
-        topics: u32,
+        topics: u64,
         /// Clock of the newest block.
         time_ms: u64,
     },

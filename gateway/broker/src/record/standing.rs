@@ -55,8 +55,8 @@ pub fn lost_records(count: u32, bytes: usize) -> Option<Vec<u8>> {
 pub(super) fn put(out: &mut Vec<u8>, record: &Record) -> bool {
     match record {
         Record::Standing { queues, topics, time_ms } => {
-            put_varint(out, (*queues).into());
-            put_varint(out, (*topics).into());
+            put_varint(out, *queues);
+            put_varint(out, *topics);
             put_varint(out, *time_ms);
         }
         Record::At { lsn } => put_varint(out, lsn.0),
@@ -86,8 +86,8 @@ pub(super) fn put(out: &mut Vec<u8>, record: &Record) -> bool {
 pub(super) fn take(kind: RecordKind, f: &mut Fields<'_>) -> Result<Option<Record>, DecodeError> {
     Ok(Some(match kind {
         RecordKind::Standing => Record::Standing {
-            queues: f.number32("queues")?,
-            topics: f.number32("topics")?,
+            queues: f.number("queues")?,
+            topics: f.number("topics")?,
             time_ms: f.number("time")?,
         },
         RecordKind::At => Record::At { lsn: Lsn(f.number("position")?) },

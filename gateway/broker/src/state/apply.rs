@@ -28,6 +28,11 @@ impl At {
         Self { lsn, block: NO_BLOCK, logged: true }
     }
 
+    /// Something new is defined, and not said again by a snapshot.
+    fn defines(self) -> bool {
+        self.logged && self.block != NO_BLOCK
+    }
+
     /// What a snapshot says of remembered publishes it says itself, not through its messages.
     fn remembers(self) -> bool {
         self.logged && self.block != NO_BLOCK
@@ -94,12 +99,16 @@ impl State {
                 if let Some(topic) = self.topic_mut(topic) {
                     topic.retain(first, at.lsn);
                 }
-                for group in self.groups.iter_mut().flatten().filter(|g| g.topic == topic) {
+                for group in self.groups.iter_mut().filter(|g| g.topic == topic) {
                     Arc::make_mut(group).retain(first.0);
                 }
             }
             Record::DefineQueue { id, vhost, spec } => {
-                put_at(&mut self.queues, id.0, Some(Arc::new(QueueState::new(id, vhost, *spec))));
+                let mut queue = QueueState::new(id, vhost, *spec);
+                if at.defines() {
+                    queue.begin_after(self.queues.give(index(id.0)));
+                }
+                self.queues.put(index(id.0), queue);
             }
             Record::DeleteQueue { id } => self.delete_queue(id),
             Record::DefineExchange { vhost, spec } => {
@@ -113,23 +122,32 @@ impl State {
             Record::Bind { vhost, binding } => self.bindings.insert(vhost, binding),
             Record::Unbind { vhost, binding } => self.bindings.remove(&vhost, &binding),
             Record::DefineTopic { id, vhost, spec } => {
-                put_at(&mut self.topics, id.0, Some(Arc::new(TopicState::new(id, vhost, spec))));
+                let mut topic = TopicState::new(id, vhost, spec);
+                if at.defines() {
+                    topic.entries.skip_to(self.topics.give(index(id.0)));
+                }
+                self.topics.put(index(id.0), topic);
             }
             Record::DeleteTopic { id } => {
                 if let Some(topic) = self.topic(id) {
                     let (vhost, target) = (topic.vhost.clone(), BindTarget::Topic(topic.spec.name.clone()));
                     self.bindings.remove_to(&vhost, &target);
                 }
-                put_at(&mut self.topics, id.0, None);
-                for group in &mut self.groups {
-                    group.take_if(|g| g.topic == id);
+                self.topics.take(index(id.0));
+                let gone: Vec<u32> =
+                    self.groups.iter().filter(|g| g.topic == id).map(|g| group_index(g.id)).collect();
+                for group in gone {
+                    self.groups.take(group);
                 }
             }
             Record::DefineGroup { id, topic, vhost, spec, floor } => {
                 let group = GroupState::new(id, topic, vhost, *spec, floor);
-                put_at(&mut self.groups, id.0 & !GROUP_BIT, Some(Arc::new(group)));
+                if at.defines() {
+                    self.groups.give(group_index(id));
+                }
+                self.groups.put(group_index(id), group);
             }
-            Record::DeleteGroup { id } => put_at(&mut self.groups, id.0 & !GROUP_BIT, None),
+            Record::DeleteGroup { id } => drop(self.groups.take(group_index(id))),
             Record::GroupStands { id, seen, counts, settled, failed } => {
                 if let Some(group) = self.group_mut(id) {
                     group.restore(seen, counts, settled.runs(), &failed);
@@ -154,7 +172,7 @@ impl State {
             }
             Record::Start { clean } => {
                 if !clean {
-                    for queue in self.queues.iter_mut().flatten().map(Arc::make_mut) {
+                    for queue in self.queues.iter_mut().map(Arc::make_mut) {
                         // above it even when it is a multiple itself: the number may have been seen before the cut
                         let next = (queue.slots.next() / SEQ_STEP_AFTER_CRASH + 1) * SEQ_STEP_AFTER_CRASH;
                         queue.slots.skip_to(next);
@@ -184,8 +202,8 @@ impl State {
                 }
             }
             Record::Standing { queues, topics, .. } => {
-                self.queues.resize_with(queues as usize, || None);
-                self.topics.resize_with(topics as usize, || None);
+                self.queues.have_given(queues);
+                self.topics.have_given(topics);
             }
             Record::QueueNumbers { queue, next, delivered } => {
                 if let Some(queue) = self.queue_mut(queue) {
@@ -209,7 +227,7 @@ impl State {
     }
 
     fn delete_queue(&mut self, id: QueueId) {
-        if let Some(queue) = self.queues.get_mut(index(id.0)).and_then(Option::take) {
+        if let Some(queue) = self.queues.take(index(id.0)) {
             let target = BindTarget::Queue(queue.spec.name.clone());
             self.bindings.remove_to(&queue.vhost, &target);
         }
@@ -225,10 +243,6 @@ fn place_of(body: Body, at: At) -> Option<(u64, u32)> {
     }
 }
 
-pub(super) fn put_at<T>(table: &mut Vec<Option<T>>, id: u32, value: Option<T>) {
-    let at = index(id);
-    if table.len() <= at {
-        table.resize_with(at + 1, || None);
-    }
-    table[at] = value;
+fn group_index(id: QueueId) -> u32 {
+    index(id.0 & !GROUP_BIT)
 }

@@ -9,13 +9,13 @@
 //! The first record of a snapshot is STANDING. Replaying all of them gives a state with an equal `content_hash`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use framegate_storage::{BodyRef, Lsn, Pos};
 
 use super::dedup::Remembered;
 use super::pages::Pages;
+use super::table::Table;
 use super::{GroupState, Placed, QueueState, State, TopicState};
 use crate::definition::{BindingSpec, ExchangeSpec};
 use crate::ids::{Offset, Seq};
@@ -31,9 +31,9 @@ const PAGE_BYTES: usize = 256 * 1024;
 /// A state that does not change any more.
 #[derive(Debug, Clone)]
 pub(crate) struct Frozen {
-    pub(crate) queues: Vec<Option<Arc<QueueState>>>,
-    pub(crate) topics: Vec<Option<Arc<TopicState>>>,
-    groups: Vec<Option<Arc<GroupState>>>,
+    pub(crate) queues: Table<QueueState>,
+    pub(crate) topics: Table<TopicState>,
+    groups: Table<GroupState>,
     exchanges: BTreeMap<(Name, Name), ExchangeSpec>,
     bindings: Vec<(Name, BindingSpec)>,
     dedups: Pages<Remembered>,
@@ -58,14 +58,14 @@ impl State {
 impl Frozen {
     /// Every message and event whose body stands in the log.
     pub(crate) fn bodies(&self, see: &mut dyn FnMut(Placed, BodyRef)) {
-        for queue in self.queues.iter().flatten() {
+        for queue in self.queues.iter() {
             for (number, slot) in queue.slots.iter() {
                 if let Some(body) = slot.body() {
                     see(Placed::Queue(queue.id, Seq(number)), body);
                 }
             }
         }
-        for topic in self.topics.iter().flatten() {
+        for topic in self.topics.iter() {
             for (number, entry) in topic.entries.iter() {
                 see(Placed::Topic(topic.id, Offset(number)), entry.body());
             }
@@ -79,12 +79,12 @@ enum Stage {
     Standing,
     /// Definitions that need no page of their own.
     Definitions,
-    /// A queue by index; 0: its definition, else messages from that number on.
-    Queue(usize, u64),
-    /// A topic by index; `None`: its definition, else events from that offset on.
-    Topic(usize, Option<u64>),
-    /// A group by index: what it is and what it remembers, at most a few MiB.
-    Group(usize),
+    /// The first queue at or after an index; 0: its definition, else messages from that number on.
+    Queue(u32, u64),
+    /// The first topic at or after an index; `None`: its definition, else events from that offset on.
+    Topic(u32, Option<u64>),
+    /// The first group at or after an index: what it is and what it remembers, at most a few MiB.
+    Group(u32),
     /// Bindings from that one on, after the queues and topics that they lead to.
     Bindings(usize),
     Dedups(u64),
@@ -116,8 +116,7 @@ impl Export {
         let encoder = &mut self.encoder;
         match self.stage {
             Stage::Standing => {
-                let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-                let (queues, topics) = (count(self.state.queues.len()), count(self.state.topics.len()));
+                let (queues, topics) = (self.state.queues.given(), self.state.topics.given());
                 Self::put(encoder, &Record::Standing { queues, topics, time_ms: self.time_ms });
                 Stage::Definitions
             }
@@ -128,27 +127,24 @@ impl Export {
                 }
                 Stage::Queue(0, 0)
             }
-            Stage::Queue(at, from) => match self.state.queues.get(at) {
+            Stage::Queue(at, from) => match self.state.queues.at_or_after(at) {
                 None => Stage::Topic(0, None),
-                Some(None) => Stage::Queue(at + 1, 0),
-                Some(Some(queue)) => match queue_page(encoder, queue, from, &mut self.next) {
+                Some((at, queue)) => match queue_page(encoder, queue, from, &mut self.next) {
                     Some(from) => Stage::Queue(at, from),
                     None => Stage::Queue(at + 1, 0),
                 },
             },
-            Stage::Topic(at, from) => match self.state.topics.get(at) {
+            Stage::Topic(at, from) => match self.state.topics.at_or_after(at) {
                 None => Stage::Group(0),
-                Some(None) => Stage::Topic(at + 1, None),
-                Some(Some(topic)) => match topic_page(encoder, topic, from, &mut self.next) {
+                Some((at, topic)) => match topic_page(encoder, topic, from, &mut self.next) {
                     Some(from) => Stage::Topic(at, Some(from)),
                     None => Stage::Topic(at + 1, None),
                 },
             },
-            Stage::Group(at) => match self.state.groups.get(at) {
+            Stage::Group(at) => match self.state.groups.at_or_after(at) {
                 None => Stage::Bindings(0),
-                Some(group) => {
-                    let records = group.iter().flat_map(|g| g.records());
-                    records.for_each(|record| Self::put(encoder, &record));
+                Some((at, group)) => {
+                    group.records().iter().for_each(|record| Self::put(encoder, record));
                     Stage::Group(at + 1)
                 }
             },

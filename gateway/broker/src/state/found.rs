@@ -1,9 +1,6 @@
 //! Queues and topics whose definition was lost in a repair: their messages are kept, under names that say so.
 
-use std::sync::Arc;
-
-use super::apply::put_at;
-use super::{QueueState, State, TopicState};
+use super::{QueueState, State, TopicState, index};
 use crate::definition::{QueueSpec, TopicSpec};
 use crate::ids::{QueueId, TopicId};
 use crate::name::Name;
@@ -25,7 +22,7 @@ impl State {
         if self.holes && self.queue(id).is_none() {
             let spec = QueueSpec { name: queue_name(id), durable: true, ..QueueSpec::default() };
             let queue = QueueState::new(id, Name::from_static(VHOST), spec);
-            put_at(&mut self.queues, id.0, Some(Arc::new(queue)));
+            self.queues.put(index(id.0), queue);
         }
     }
 
@@ -34,7 +31,7 @@ impl State {
         if self.holes && self.topic(id).is_none() {
             let spec = TopicSpec { name: topic_name(id), age_ms_max: None, bytes_max: None };
             let topic = TopicState::new(id, Name::from_static(VHOST), spec);
-            put_at(&mut self.topics, id.0, Some(Arc::new(topic)));
+            self.topics.put(index(id.0), topic);
         }
     }
 }

@@ -12,10 +12,10 @@ mod hash;
 mod pages;
 mod queue;
 mod runs;
+mod table;
 mod topic;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 pub(crate) use apply::At;
 pub(crate) use bindings::Bindings;
@@ -23,6 +23,9 @@ pub(crate) use dedup::Dedups;
 pub(crate) use export::{Export, Frozen, PAGE_VERSION};
 pub(crate) use group::GroupState;
 pub(crate) use queue::{NO_BLOCK, OPEN_BLOCK, QueueState, Times, Weight};
+use table::Table;
+#[cfg(test)]
+pub(crate) use table::have_ids;
 pub(crate) use topic::{TopicEntry, TopicState};
 
 use crate::definition::ExchangeSpec;
@@ -45,9 +48,9 @@ pub(crate) fn is_group(id: QueueId) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// Shared with a snapshot that is being written; so are their pages.
-    queues: Vec<Option<Arc<QueueState>>>,
-    topics: Vec<Option<Arc<TopicState>>>,
-    groups: Vec<Option<Arc<GroupState>>>,
+    queues: Table<QueueState>,
+    topics: Table<TopicState>,
+    groups: Table<GroupState>,
     /// By vhost and name.
     pub(crate) exchanges: BTreeMap<(Name, Name), ExchangeSpec>,
     /// In the order in which they were made.
@@ -62,37 +65,37 @@ pub(crate) struct State {
 impl State {
     /// A queue.
     pub(crate) fn queue(&self, id: QueueId) -> Option<&QueueState> {
-        self.queues.get(index(id.0))?.as_deref()
+        self.queues.get(index(id.0))
     }
 
     /// A queue, to change.
     pub(crate) fn queue_mut(&mut self, id: QueueId) -> Option<&mut QueueState> {
-        self.queues.get_mut(index(id.0))?.as_mut().map(Arc::make_mut)
+        self.queues.get_mut(index(id.0))
     }
 
     /// Every queue.
     pub(crate) fn queues(&self) -> impl Iterator<Item = &QueueState> {
-        self.queues.iter().flatten().map(|q| &**q)
+        self.queues.iter()
     }
 
-    /// Number that the next queue gets; numbers are never reused while the log remembers them.
-    pub(crate) fn next_queue(&self) -> u32 {
-        u32::try_from(self.queues.len()).unwrap_or(u32::MAX)
+    /// Id that the next queue gets; `None`: all are used.
+    pub(crate) fn next_queue(&self) -> Option<QueueId> {
+        self.queues.next().map(QueueId)
     }
 
     /// A topic.
     pub(crate) fn topic(&self, id: TopicId) -> Option<&TopicState> {
-        self.topics.get(index(id.0))?.as_deref()
+        self.topics.get(index(id.0))
     }
 
     /// A topic, to change.
     fn topic_mut(&mut self, id: TopicId) -> Option<&mut TopicState> {
-        self.topics.get_mut(index(id.0))?.as_mut().map(Arc::make_mut)
+        self.topics.get_mut(index(id.0))
     }
 
     /// Every topic.
     pub(crate) fn topics(&self) -> impl Iterator<Item = &TopicState> {
-        self.topics.iter().flatten().map(|t| &**t)
+        self.topics.iter()
     }
 
     /// Memory that messages and events take without their bodies, in bytes.
@@ -101,28 +104,28 @@ impl State {
         queues.chain(self.topics().map(|t| t.entries.stored_bytes() + t.aside.stored_bytes())).sum()
     }
 
-    /// Number that the next topic gets.
-    pub(crate) fn next_topic(&self) -> u32 {
-        u32::try_from(self.topics.len()).unwrap_or(u32::MAX)
+    /// Id that the next topic gets; `None`: all are used.
+    pub(crate) fn next_topic(&self) -> Option<TopicId> {
+        self.topics.next().map(TopicId)
     }
 
     /// A consumer group.
     pub(crate) fn group(&self, id: QueueId) -> Option<&GroupState> {
-        self.groups.get(index(id.0 & !GROUP_BIT)).filter(|_| is_group(id))?.as_deref()
+        self.groups.get(index(id.0 & !GROUP_BIT)).filter(|_| is_group(id))
     }
 
     fn group_mut(&mut self, id: QueueId) -> Option<&mut GroupState> {
-        self.groups.get_mut(index(id.0 & !GROUP_BIT)).filter(|_| is_group(id))?.as_mut().map(Arc::make_mut)
+        self.groups.get_mut(index(id.0 & !GROUP_BIT)).filter(|_| is_group(id))
     }
 
     /// Every consumer group.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &GroupState> {
-        self.groups.iter().flatten().map(|g| &**g)
+        self.groups.iter()
     }
 
-    /// Number that the next group gets, without the bit that marks groups.
-    pub(crate) fn next_group(&self) -> u32 {
-        u32::try_from(self.groups.len()).unwrap_or(u32::MAX)
+    /// Id that the next group gets; `None`: all are used.
+    pub(crate) fn next_group(&self) -> Option<QueueId> {
+        self.groups.next().map(|number| QueueId(number | GROUP_BIT))
     }
 
     /// After a snapshot of ids: sets a body's block once the block's position is known.
@@ -164,6 +167,6 @@ impl Expected for State {
 }
 
 /// Place of an id in its table: without shard and volatile bit.
-pub(crate) fn index(id: u32) -> usize {
-    (id & (VOLATILE_BIT - 1)) as usize
+pub(crate) fn index(id: u32) -> u32 {
+    id & (VOLATILE_BIT - 1)
 }

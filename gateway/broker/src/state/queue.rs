@@ -129,6 +129,12 @@ impl QueueState {
         }
     }
 
+    /// Its first message gets a number above that one.
+    pub(super) fn begin_after(&mut self, number: u64) {
+        self.slots.skip_to(number + 1);
+        self.next_logged = number + 1;
+    }
+
     /// A message comes in. `logged`: a reader of the log will see it too.
     pub(super) fn enqueue(&mut self, seq: Seq, envelope: Envelope, body: Body, block: u64, logged: bool) {
         let (block, offset) = match body {

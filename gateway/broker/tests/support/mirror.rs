@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use framegate_broker::{Fingerprints, fingerprint};
 use framegate_storage::{
-    Block, BodyRef, Caps, Claim, Extent, Lsn, Pos, Report, ReportFn, ShardId, ShardStore, Snapshot,
-    StoreError, StoredBlock, Usage,
+    Block, Caps, Claim, Front, Lsn, Pos, Report, ReportFn, ShardId, ShardStore, Snapshot, StoreError,
+    StoredBlock,
 };
 use framegate_storage_journal::sim::{Crash, SimFiles};
 use framegate_storage_journal::{Journal, Options, damage};
@@ -167,7 +167,7 @@ impl Watch {
 
 /// See the module.
 pub struct Mirror {
-    journal: Journal,
+    journal: Arc<Journal>,
     known: Arc<Known>,
 }
 
@@ -175,7 +175,7 @@ impl Mirror {
     pub fn new(journal: Journal, watch: Arc<Watch>) -> Self {
         let known = Arc::new(Known::default());
         let _ = watch.known.set(Arc::clone(&known));
-        Self { journal, known }
+        Self { journal: Arc::new(journal), known }
     }
 
     /// Records appended.
@@ -196,7 +196,10 @@ impl Mirror {
     }
 }
 
-impl ShardStore for Mirror {
+impl Front for Mirror {
+    fn behind(&self) -> Result<Arc<dyn ShardStore>, StoreError> {
+        Ok(Arc::clone(&self.journal) as Arc<dyn ShardStore>)
+    }
     fn name(&self) -> &'static str {
         "mirror"
     }
@@ -234,68 +237,20 @@ impl ShardStore for Mirror {
         blocks.push(stored);
         Ok(pos)
     }
-    fn read(&self, shard: ShardId, from: Pos, bytes_max: usize) -> Result<Vec<StoredBlock>, StoreError> {
-        self.journal.read(shard, from, bytes_max)
-    }
-    fn next_pos(&self, shard: ShardId, pos: Pos) -> Result<Pos, StoreError> {
-        self.journal.next_pos(shard, pos)
-    }
-    fn fetch(&self, shard: ShardId, at: &[BodyRef]) -> Vec<Result<Bytes, StoreError>> {
-        self.journal.fetch(shard, at)
-    }
-    fn release(&self, claim: &Claim, dead: &[Pos]) -> Result<(), StoreError> {
-        self.journal.release(claim, dead)
-    }
-    fn extents(&self, shard: ShardId) -> Vec<Extent> {
-        self.journal.extents(shard)
-    }
-    fn release_extent(&self, claim: &Claim, extent: &Extent) -> Result<(), StoreError> {
-        self.journal.release_extent(claim, extent)
-    }
-    fn trim(&self, claim: &Claim, before: Pos) -> Result<(), StoreError> {
-        self.journal.trim(claim, before)
-    }
-    fn put_snapshot(
-        &self,
-        claim: &Claim,
-        upto: Lsn,
-        replay_from: Pos,
-        parts: &mut dyn Iterator<Item = Bytes>,
-    ) -> Result<(), StoreError> {
-        self.journal.put_snapshot(claim, upto, replay_from, parts)
-    }
-    fn snapshot(&self, shard: ShardId) -> Result<Option<Snapshot>, StoreError> {
-        self.journal.snapshot(shard)
-    }
-    fn usage(&self, shard: ShardId) -> Usage {
-        self.journal.usage(shard)
-    }
-    fn shutdown(&self) -> Result<(), StoreError> {
-        self.journal.shutdown()
-    }
 }
 
 /// Blocks without files and without snapshots, to be folded.
 struct List(Vec<StoredBlock>);
 
-impl List {
-    fn refused<T>() -> Result<T, StoreError> {
+impl Front for List {
+    fn behind(&self) -> Result<Arc<dyn ShardStore>, StoreError> {
         Err(StoreError::Io { action: "change", path: "list".into(), detail: "it is only read".to_owned() })
     }
-}
-
-impl ShardStore for List {
     fn name(&self) -> &'static str {
         "list"
     }
     fn caps(&self) -> Caps {
         Caps { block_bytes_max: 0, pipelining: 1, shared: false, durable: false }
-    }
-    fn claim(&self, _shard: ShardId, _report: ReportFn) -> Result<Claim, StoreError> {
-        Self::refused()
-    }
-    fn append(&self, _claim: &Claim, _block: Block) -> Result<Pos, StoreError> {
-        Self::refused()
     }
     fn read(&self, _shard: ShardId, from: Pos, _bytes_max: usize) -> Result<Vec<StoredBlock>, StoreError> {
         Ok(self.0.iter().filter(|block| block.pos >= from).cloned().collect())
@@ -303,29 +258,8 @@ impl ShardStore for List {
     fn next_pos(&self, _shard: ShardId, pos: Pos) -> Result<Pos, StoreError> {
         Ok(Pos(pos.0 + 1))
     }
-    fn fetch(&self, _shard: ShardId, at: &[BodyRef]) -> Vec<Result<Bytes, StoreError>> {
-        at.iter().map(|_| Self::refused()).collect()
-    }
-    fn release(&self, _claim: &Claim, _dead: &[Pos]) -> Result<(), StoreError> {
-        Self::refused()
-    }
-    fn trim(&self, _claim: &Claim, _before: Pos) -> Result<(), StoreError> {
-        Self::refused()
-    }
-    fn put_snapshot(
-        &self,
-        _claim: &Claim,
-        _upto: Lsn,
-        _replay_from: Pos,
-        _parts: &mut dyn Iterator<Item = Bytes>,
-    ) -> Result<(), StoreError> {
-        Self::refused()
-    }
     fn snapshot(&self, _shard: ShardId) -> Result<Option<Snapshot>, StoreError> {
         Ok(None)
-    }
-    fn usage(&self, _shard: ShardId) -> Usage {
-        Usage::default()
     }
     fn shutdown(&self) -> Result<(), StoreError> {
         Ok(())

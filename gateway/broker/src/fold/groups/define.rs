@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::Core;
+use super::super::define::NO_IDS;
 use super::{GroupLive, MemberKey, takers};
 use crate::definition::TopicSpec;
 use crate::error::BrokerError;
@@ -12,7 +13,7 @@ use crate::limits::GROUPS_MAX;
 use crate::name::Name;
 use crate::record::Record;
 use crate::request::Reply;
-use crate::state::{GROUP_BIT, TopicState};
+use crate::state::TopicState;
 
 impl Core {
     pub(in crate::fold) fn declare_group(
@@ -28,8 +29,7 @@ impl Core {
             return Ok(self.group_reply(id));
         }
         let count = self.durable.groups().filter(|g| g.vhost == *vhost).count();
-        let number = self.durable.next_group();
-        if count >= GROUPS_MAX || number >= GROUP_BIT {
+        if count >= GROUPS_MAX {
             return Err(BrokerError::Limit { what: "groups of a vhost", max: GROUPS_MAX as u64 });
         }
         let topic = match self.editor.current().topic(vhost, &spec.topic) {
@@ -40,12 +40,12 @@ impl Core {
             }
         };
         let floor = self.durable.topic(topic).map_or(0, |t| place_of(t, spec.start));
-        let id = QueueId(number | GROUP_BIT);
+        let id = self.durable.next_group().ok_or(NO_IDS)?;
         let spec = Box::new(GroupSpec { start: GroupStart::Offset(Offset(floor)), ..spec });
         self.log(Record::DefineGroup { id, topic, vhost: vhost.clone(), spec, floor }, None, true);
         self.live.insert(id, takers());
         self.groups.live.insert(id, GroupLive { cursor: floor, ..GroupLive::default() });
-        self.groups.of.entry(topic).or_default().push(id);
+        self.know_group(id);
         Ok(self.group_reply(id))
     }
 
@@ -71,17 +71,31 @@ impl Core {
 
     fn forget_group(&mut self, id: QueueId) {
         self.end_takers(id);
-        self.uncache_queue(id);
-        self.live.remove(&id);
-        self.delivered.remove(&id);
+        self.forget_live(id);
         self.groups.live.remove(&id);
-        if let Some(topic) = self.durable.group(id).map(|g| g.topic)
-            && let Some(groups) = self.groups.of.get_mut(&topic)
-        {
+        let Some(group) = self.durable.group(id) else { return };
+        if let Some(groups) = self.groups.of.get_mut(&group.topic) {
             groups.retain(|g| *g != id);
             if groups.is_empty() {
-                self.groups.of.remove(&topic);
+                self.groups.of.remove(&group.topic);
             }
+        }
+        let Some(dead) = group.spec.dead_letter_topic.clone() else { return };
+        let name = (group.vhost.clone(), dead);
+        if let Some(count) = self.groups.dead.get_mut(&name) {
+            *count -= 1;
+            if *count == 0 {
+                self.groups.dead.remove(&name);
+            }
+        }
+    }
+
+    /// A group is found by its topic, and its dead-letter topic is known as one.
+    pub(super) fn know_group(&mut self, id: QueueId) {
+        let Some(group) = self.durable.group(id) else { return };
+        self.groups.of.entry(group.topic).or_default().push(id);
+        if let Some(dead) = group.spec.dead_letter_topic.clone() {
+            *self.groups.dead.entry((group.vhost.clone(), dead)).or_default() += 1;
         }
     }
 
@@ -124,22 +138,23 @@ impl Core {
         let mut voided = Vec::new();
         let mut pools = BTreeSet::new();
         // leases of connections that are gone, on their way back
-        self.void_returns(id);
-        for (connection_id, connection) in &mut self.connections {
-            for (consumer, holder) in connection.consumers.iter_mut().filter(|(_, c)| c.queue == id) {
-                let held = std::mem::take(&mut holder.held);
-                if held.is_empty() {
-                    continue;
-                }
-                for token in held.values().filter_map(|h| h.token) {
-                    self.tokens.remove(&token);
-                }
-                if let Some(pool) = holder.pool.and_then(|p| connection.pools.get_mut(&p)) {
-                    pool.used = pool.used.saturating_sub(u32::try_from(held.len()).unwrap_or(u32::MAX));
-                }
-                pools.extend(holder.pool.map(|pool| (*connection_id, pool)));
-                voided.push((*connection_id, *consumer));
+        self.void_work(id);
+        let holders = self.live.get(&id).map(|l| l.holders.clone()).unwrap_or_default();
+        for (connection_id, consumer) in holders {
+            let Some(connection) = self.connections.get_mut(&connection_id) else { continue };
+            let Some(holder) = connection.consumers.get_mut(&consumer) else { continue };
+            let held = std::mem::take(&mut holder.held);
+            if held.is_empty() {
+                continue;
             }
+            for token in held.values().filter_map(|h| h.token) {
+                self.tokens.remove(&token);
+            }
+            if let Some(pool) = holder.pool.and_then(|p| connection.pools.get_mut(&p)) {
+                pool.used = pool.used.saturating_sub(u32::try_from(held.len()).unwrap_or(u32::MAX));
+            }
+            pools.extend(holder.pool.map(|pool| (connection_id, pool)));
+            voided.push((connection_id, consumer));
         }
         for (connection, pool) in pools {
             self.wake_pool(connection, pool);

@@ -46,6 +46,8 @@ type MemberKey = (ConnectionId, ConsumerId);
 pub(super) struct Groups {
     live: BTreeMap<QueueId, GroupLive>,
     of: BTreeMap<TopicId, Vec<QueueId>>,
+    /// Dead-letter topics by vhost and name, and of how many groups.
+    dead: BTreeMap<(Name, Name), usize>,
     /// Topics whose groups are looked at when the log is durable up to there.
     gated: VecDeque<(Lsn, TopicId)>,
 }
@@ -91,12 +93,12 @@ impl Core {
     /// The volatile side of what a log says; before anything else is decided.
     pub(super) fn start_groups(&mut self) {
         let groups: Vec<_> =
-            self.durable.groups().map(|g| (g.id, g.topic, g.floor(), g.seen, g.counts.lost)).collect();
-        for (id, topic, floor, seen, lost_told) in groups {
+            self.durable.groups().map(|g| (g.id, g.floor(), g.seen, g.counts.lost)).collect();
+        for (id, floor, seen, lost_told) in groups {
             self.live.insert(id, takers());
             let live = GroupLive { cursor: floor, seen, lost_told, ..GroupLive::default() };
             self.groups.live.insert(id, live);
-            self.groups.of.entry(topic).or_default().push(id);
+            self.know_group(id);
             let now = self.now.wall_ms;
             let waiting: Vec<(u64, u64)> = self.durable.group(id).map_or_else(Vec::new, |g| {
                 g.failed().filter(|(_, f)| f.due_ms > now).map(|(offset, f)| (offset, f.due_ms)).collect()

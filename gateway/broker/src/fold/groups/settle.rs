@@ -10,7 +10,7 @@ use crate::message::DeathReason;
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::record::{Body, Record, SeqSet, Settled};
-use crate::routing::Targets;
+use crate::routing::{Parts, Targets};
 use crate::state::GroupState;
 
 /// When a failed event is tried again.
@@ -184,11 +184,8 @@ impl Core {
     /// A dead letter that stands in a dead-letter topic.
     fn is_nested(&self, group: &GroupState, offset: u64) -> bool {
         let Some(topic) = self.durable.topic(group.topic) else { return false };
-        let dead_letter_topic = self
-            .durable
-            .groups()
-            .any(|g| g.vhost == group.vhost && g.spec.dead_letter_topic.as_ref() == Some(&topic.spec.name));
-        dead_letter_topic && !topic.envelope(Offset(offset)).deaths.is_empty()
+        let name = (group.vhost.clone(), topic.spec.name.clone());
+        self.groups.dead.contains_key(&name) && !topic.envelope(Offset(offset)).deaths.is_empty()
     }
 
     /// Publishes a dead letter to the group's dead-letter topic, which is made when it is missing.
@@ -222,8 +219,10 @@ impl Core {
         let headers = self.shared.headers.clone();
         let read =
             |visit: &mut dyn FnMut(&str, crate::definition::HeaderValue<'_>)| headers.read(&frame, visit);
+        let property = |property| crate::headers::property(&frame, property);
+        let parts = Parts { keys: &envelope.keys, headers: &read, property: &property, delayed: false };
         // without the exchange, the topic alone gets it
-        let _ = self.editor.current().route(&vhost, &envelope.exchange, &envelope.keys, &read, &mut targets);
+        let _ = self.editor.current().route_parts(&vhost, &envelope.exchange, &parts, &mut targets);
         if !targets.topics.contains(&dead_topic) {
             targets.topics.insert(0, dead_topic);
         }

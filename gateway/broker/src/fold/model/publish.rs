@@ -187,14 +187,16 @@ impl Model {
         }
         let queues = self.queues_of(&envelope, &publish.frame);
         let mut stored = false;
-        let (mut count, mut full) = (0, false);
+        let mut count = 0;
+        let full = queues.iter().any(|name| self.would_refuse(name, &publish.frame));
+        // what was refused somewhere is published again, and is no repetition then
+        let dedup = publish.dedup.filter(|_| !full);
+        let envelope = Envelope { dedup, ..envelope };
         for name in &queues {
             let durable = self.world.queues.get(name).is_some_and(|q| q.is_stored());
             if self.offer(name, &envelope, &publish.frame) {
                 stored |= durable && envelope.persistent;
                 count += 1;
-            } else {
-                full = true;
             }
         }
         let topics = self.topics_of(&envelope, &publish.frame);
@@ -217,7 +219,7 @@ impl Model {
             let gate = if waits { Gate::Behind(self.pass()) } else { Gate::Free };
             self.append(None, envelope.clone(), publish.frame.clone(), gate);
         }
-        if let Some(dedup) = publish.dedup.filter(|_| stored) {
+        if let Some(dedup) = dedup.filter(|_| stored) {
             let (event, gate, time_ms) = (went.event, logged, now.wall_ms);
             self.known.push(Known { key: dedup.key, content: dedup.content, time_ms, event, gate });
         }

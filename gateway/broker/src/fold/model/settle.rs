@@ -128,11 +128,17 @@ impl Model {
         }
     }
 
+    /// A queue is full and keeps what it has.
+    pub(super) fn would_refuse(&self, name: &Name, frame: &Frame) -> bool {
+        let Some(queue) = self.world.queues.get(name) else { return false };
+        queue.spec.properties.overflow != Overflow::DropHead && queue.is_over(1, frame.data().len() as u64)
+    }
+
     /// A message comes to a queue, which takes it unless it is full; false then.
     pub(super) fn offer(&mut self, name: &Name, envelope: &Envelope, frame: &Frame) -> bool {
         let Some(queue) = self.world.queues.get(name) else { return true };
         let overflow = queue.spec.properties.overflow;
-        if overflow == Overflow::DropHead || !queue.is_over(1, frame.data().len() as u64) {
+        if !self.would_refuse(name, frame) {
             self.enqueue(name, envelope.clone(), frame);
             return true;
         }

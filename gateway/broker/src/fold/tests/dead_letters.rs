@@ -3,8 +3,15 @@
 use super::rig::{
     Peer, Rig, consumer, corpses, dead_to, frame, info, message, name, queue, seq, settlement, text,
 };
-use crate::definition::{BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, QueueProperties};
+use framegate_frame::{Frame, FrameKind, Limits as FrameLimits};
+use framegate_storage_memory::MemoryStore;
+
+use crate::definition::{
+    BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HashOn, HashProperty, HeaderValue, QueueProperties,
+};
+use crate::fold::Now;
 use crate::ids::{ConsumerId, Seq};
+use crate::limits::Limits;
 use crate::message::DeathReason;
 use crate::request::{Define, Outcome, Publish, Query, Reply, Request};
 
@@ -215,4 +222,60 @@ fn what_was_rejected_before_the_limit_is_rejected_and_the_consumer_goes_on() {
     let expected =
         [("a".to_owned(), DeathReason::Rejected, 1), ("b".to_owned(), DeathReason::DeliveryLimit, 1)];
     assert_eq!(corpses(&mut rig, &mut peer, "dead"), expected);
+}
+
+#[test]
+fn a_dead_letter_is_spread_by_its_property_as_a_publish_is() {
+    // with its frame in memory, and without
+    for cache_bytes_max in [1 << 30, 0] {
+        let limits = Limits { cache_bytes_max, ..Limits::default() };
+        let mut rig = Rig::start(&MemoryStore::paused(), Now { wall_ms: 1_000_000, mono_ms: 10 }, limits);
+        let mut peer = rig.connect();
+        let kind = ExchangeKind::ConsistentHash(HashOn::Property(HashProperty::MessageId));
+        let spec = ExchangeSpec {
+            name: name("spread"),
+            kind,
+            durable: true,
+            auto_delete: false,
+            internal: false,
+            alternate: None,
+        };
+        rig.call(&mut peer, Request::Define(Define::Exchange(spec))).expect("declared");
+        let targets = ["d0", "d1", "d2", "d3"];
+        for to in targets {
+            rig.call(&mut peer, queue(to, QueueProperties::default())).expect("declared");
+            let target = BindTarget::Queue(name(to));
+            let binding =
+                BindingSpec { exchange: name("spread"), target, key: name("1"), arguments: Vec::new() };
+            rig.call(&mut peer, Request::Define(Define::Bind(binding))).expect("bound");
+        }
+        let dead = QueueProperties {
+            dead_letter_exchange: Some(name("spread")),
+            message_ttl_ms: Some(10),
+            ..QueueProperties::default()
+        };
+        rig.call(&mut peer, queue("q", dead)).expect("declared");
+        let with_id = |n: u32| {
+            let id = format!("id-{n}");
+            let frame = Frame::build(FrameKind::Event, [("id", id.as_str())], b"x", &FrameLimits::GATEWAY)
+                .expect("frame");
+            Publish { frame, ..message("q", "") }
+        };
+        let mut wanted = [0; 4];
+        for n in 0..40 {
+            rig.put(&mut peer, Publish { exchange: name("spread"), ..with_id(n) });
+        }
+        for (at, to) in targets.iter().enumerate() {
+            wanted[at] = info(&mut rig, &mut peer, to).ready;
+            assert!(wanted[at] > 0, "{to} got nothing");
+        }
+        for n in 0..40 {
+            rig.put(&mut peer, with_id(n));
+        }
+        rig.wait(10);
+        rig.settle();
+        for (at, to) in targets.iter().enumerate() {
+            assert_eq!(info(&mut rig, &mut peer, to).ready, 2 * wanted[at], "{to}, cache {cache_bytes_max}");
+        }
+    }
 }

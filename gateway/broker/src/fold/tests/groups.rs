@@ -553,3 +553,31 @@ fn leases_of_a_lost_member_that_are_still_on_their_way_back_end_when_the_group_i
     assert_eq!(offsets, (2000..3000).collect::<Vec<_>>());
     assert_eq!(info(&mut rig, &mut peer, "g").unacked, 1000);
 }
+
+#[test]
+fn a_topic_is_a_dead_letter_topic_as_long_as_a_group_says_so() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    let dead = |topic: &str, name_: &str, dead: &str| GroupSpec {
+        start: GroupStart::Earliest,
+        retry: Retry::AT_ONCE,
+        dead_letter_topic: Some(name(dead)),
+        ..GroupSpec::new(name(topic), name(name_))
+    };
+    declare(&mut rig, &mut peer, dead("orders", "g", "dead"));
+    declare(&mut rig, &mut peer, dead("dead", "h", "deader"));
+    join(&mut rig, &mut peer, "g", member(1, None));
+    publish(&mut rig, &mut peer, &["a", "b"]);
+    assert_eq!(take(&mut rig, &mut peer, 2).len(), 2);
+    settle(&mut rig, &mut peer, 1, &[0, 1], Outcome::Reject);
+    let second = Consume { queue: name("dead"), ..member(2, None) };
+    rig.call(&mut peer, Request::ConsumeGroup(second, Member::of(name("h")))).expect("joined");
+    assert_eq!(take(&mut rig, &mut peer, 2).len(), 2);
+    settle(&mut rig, &mut peer, 2, &[0], Outcome::Reject);
+    rig.call(&mut peer, Request::Define(Define::DeleteGroup { topic: name("orders"), group: name("g") }))
+        .expect("deleted");
+    settle(&mut rig, &mut peer, 2, &[1], Outcome::Reject);
+    let query = Query::Group { topic: name("dead"), group: name("h") };
+    let Ok(Reply::Group(info)) = rig.call(&mut peer, Request::Query(query)) else { panic!("the group") };
+    assert_eq!((info.counts.dropped_nested, info.counts.dead_lettered), (1, 1));
+}

@@ -3,11 +3,11 @@
 use super::rig::{
     Peer, Rig, consumer, corpses, dead_to, info, message, name, pull, queue, seq, settlement, text,
 };
-use crate::definition::{Overflow, QueueProperties};
+use crate::definition::{BindTarget, BindingSpec, Overflow, QueueProperties};
 use crate::error::BrokerError;
 use crate::ids::Seq;
-use crate::message::DeathReason;
-use crate::request::{Answer, Effect, Outcome, Publish, Reply, Request};
+use crate::message::{DeathReason, Dedup};
+use crate::request::{Answer, Define, Effect, Outcome, Publish, Reply, Request};
 
 fn limited(overflow: Overflow, length_max: u64) -> QueueProperties {
     QueueProperties { overflow, length_max: Some(length_max), ..dead_to("dead") }
@@ -210,6 +210,35 @@ fn full_queues_that_dead_letter_into_each_other_come_to_rest() {
     }
     for queue in ["q", "b", "c"] {
         assert_eq!(info(&mut rig, &mut peer, queue).ready, 3, "{queue}");
+    }
+    assert_eq!(rig.hashes().0, rig.hashes().1);
+}
+
+#[test]
+fn a_publish_that_one_of_its_queues_refused_is_no_repetition_when_it_comes_again() {
+    let (mut rig, mut peer) = rig_with(limited(Overflow::RejectPublish, 1));
+    rig.call(&mut peer, queue("a", QueueProperties::default())).expect("declared");
+    for to in ["a", "q"] {
+        let target = BindTarget::Queue(name(to));
+        let binding =
+            BindingSpec { exchange: name("amq.fanout"), target, key: name(""), arguments: Vec::new() };
+        rig.call(&mut peer, Request::Define(Define::Bind(binding))).expect("bound");
+    }
+    rig.put(&mut peer, message("q", "before"));
+    let dedup = Some(Dedup { key: [7; 16], content: 7 });
+    let publish = Publish { dedup, exchange: name("amq.fanout"), answer: Answer::Reply, ..message("", "x") };
+    let refused = rig.call(&mut peer, Request::Publish(publish.clone()));
+    assert!(matches!(refused, Err(BrokerError::QueueFull { .. })), "{refused:?}");
+    rig.send(&mut peer, vec![pull(1, "q", 1, 0, true)]);
+    assert_eq!(rig.until_fetched(&mut peer).len(), 1);
+    match rig.call(&mut peer, Request::Publish(publish.clone())) {
+        Ok(Reply::Published(p)) => assert_eq!((p.duplicate, p.queues), (false, 2)),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(info(&mut rig, &mut peer, "q").ready, 1);
+    match rig.call(&mut peer, Request::Publish(publish)) {
+        Ok(Reply::Published(p)) => assert!(p.duplicate, "all of it is there now"),
+        other => panic!("{other:?}"),
     }
     assert_eq!(rig.hashes().0, rig.hashes().1);
 }

@@ -6,10 +6,8 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use framegate_storage::{
-    Block, BodyRef, Caps, Claim, Extent, Lsn, Pos, Report, ReportFn, ShardId, ShardStore, Snapshot,
-    StoreError, StoredBlock, Usage,
+    Block, Caps, Claim, Front, Lsn, Pos, Report, ReportFn, ShardId, ShardStore, StoreError,
 };
 use framegate_storage_journal::sim::{Crash, SimFiles};
 use framegate_storage_journal::{Journal, Options};
@@ -182,7 +180,10 @@ impl FileStore {
     }
 }
 
-impl ShardStore for FileStore {
+impl Front for FileStore {
+    fn behind(&self) -> Result<Arc<dyn ShardStore>, StoreError> {
+        Ok(self.now()?)
+    }
     fn name(&self) -> &'static str {
         "files"
     }
@@ -219,47 +220,5 @@ impl ShardStore for FileStore {
         let pos = self.now()?.append(claim, block)?;
         lock(&self.held).blocks.push_back(what);
         Ok(pos)
-    }
-    fn read(&self, shard: ShardId, from: Pos, bytes_max: usize) -> Result<Vec<StoredBlock>, StoreError> {
-        self.now()?.read(shard, from, bytes_max)
-    }
-    fn next_pos(&self, shard: ShardId, pos: Pos) -> Result<Pos, StoreError> {
-        self.now()?.next_pos(shard, pos)
-    }
-    fn fetch(&self, shard: ShardId, at: &[BodyRef]) -> Vec<Result<Bytes, StoreError>> {
-        match self.now() {
-            Ok(journal) => journal.fetch(shard, at),
-            Err(error) => at.iter().map(|_| Err(error.clone())).collect(),
-        }
-    }
-    fn release(&self, claim: &Claim, dead: &[Pos]) -> Result<(), StoreError> {
-        self.now()?.release(claim, dead)
-    }
-    fn extents(&self, shard: ShardId) -> Vec<Extent> {
-        self.now().map(|journal| journal.extents(shard)).unwrap_or_default()
-    }
-    fn release_extent(&self, claim: &Claim, extent: &Extent) -> Result<(), StoreError> {
-        self.now()?.release_extent(claim, extent)
-    }
-    fn trim(&self, claim: &Claim, before: Pos) -> Result<(), StoreError> {
-        self.now()?.trim(claim, before)
-    }
-    fn put_snapshot(
-        &self,
-        claim: &Claim,
-        upto: Lsn,
-        replay_from: Pos,
-        parts: &mut dyn Iterator<Item = Bytes>,
-    ) -> Result<(), StoreError> {
-        self.now()?.put_snapshot(claim, upto, replay_from, parts)
-    }
-    fn snapshot(&self, shard: ShardId) -> Result<Option<Snapshot>, StoreError> {
-        self.now()?.snapshot(shard)
-    }
-    fn usage(&self, shard: ShardId) -> Usage {
-        self.now().map(|journal| journal.usage(shard)).unwrap_or_default()
-    }
-    fn shutdown(&self) -> Result<(), StoreError> {
-        self.now()?.shutdown()
     }
 }

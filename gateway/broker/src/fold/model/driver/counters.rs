@@ -10,10 +10,14 @@ impl Core {
     /// Panics when a counter is wrong.
     pub(super) fn check_counters(&self) {
         let mut leased: BTreeMap<QueueId, BTreeSet<u64>> = BTreeMap::new();
-        let mut tokens = 0;
+        let (mut tokens, mut holders) = (0, 0);
         for (id, connection) in &self.connections {
             let mut used: BTreeMap<PoolId, u32> = BTreeMap::new();
-            for consumer in connection.consumers.values() {
+            for (consumer_id, consumer) in &connection.consumers {
+                let live = self.live.get(&consumer.queue);
+                let known = live.is_none_or(|l| l.holders.contains(&(*id, *consumer_id)));
+                assert!(known, "{consumer_id} of {id} is not known as a holder");
+                holders += usize::from(live.is_some());
                 for (seq, held) in &consumer.held {
                     assert!(leased.entry(consumer.queue).or_default().insert(*seq), "leased twice");
                     tokens += usize::from(held.token.is_some());
@@ -27,6 +31,7 @@ impl Core {
             }
         }
         assert_eq!(self.tokens.len(), tokens, "tokens");
+        assert_eq!(self.live.values().map(|l| l.holders.len()).sum::<usize>(), holders, "holders");
         let mut cached = 0;
         for (id, live) in &self.live {
             let queue = self.state(*id).queue(*id).expect("a live queue has a state");
