@@ -15,7 +15,7 @@ use crate::record::{Body, Record, SeqSet};
 use crate::state::{NO_BLOCK, OPEN_BLOCK, is_group};
 
 /// Bodies that could not be read are read again after so many ms.
-pub(super) const READ_AGAIN_MS: u64 = 500;
+const READ_AGAIN_MS: u64 = 500;
 /// Bytes an entry costs beside its frame.
 pub(super) const ENTRY_BYTES: usize = 96;
 
@@ -188,7 +188,7 @@ impl Core {
         }
         self.bury_dying(queue);
         if again {
-            return self.timers.add(self.now.mono_ms + READ_AGAIN_MS, Timer::Reload(queue));
+            return self.read_later(queue);
         }
         self.reload(queue);
     }
@@ -201,8 +201,16 @@ impl Core {
     /// Bodies may be asked for again.
     pub(super) fn reload(&mut self, queue: QueueId) {
         if let Some(live) = self.live.get_mut(&queue) {
-            live.loading = false;
+            (live.loading, live.rests) = (false, false);
         }
         self.mark_dirty(queue);
+    }
+
+    /// What could not be read is asked for again after a while.
+    pub(super) fn read_later(&mut self, queue: QueueId) {
+        if let Some(live) = self.live.get_mut(&queue) {
+            (live.loading, live.rests) = (true, true);
+            self.timers.add(self.now.mono_ms + READ_AGAIN_MS, Timer::Reload(queue));
+        }
     }
 }

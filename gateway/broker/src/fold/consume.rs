@@ -204,6 +204,8 @@ impl Core {
             return;
         }
         let (queue, priority) = (live.queue, live.priority);
+        // it does not hold all that it may hold any more
+        self.member_settles(queue, id, consumer);
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if let Some(live) = connection.consumers.get_mut(&consumer) {
             live.in_line = true;

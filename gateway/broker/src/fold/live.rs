@@ -167,6 +167,8 @@ pub(crate) struct QueueLive {
     pub(crate) visible: u64,
     /// Bodies are being read.
     pub(crate) loading: bool,
+    /// They are not: they will be asked for again after a while.
+    pub(crate) rests: bool,
     /// Everything up to here may have been seen before the start.
     pub(crate) seen_before: u64,
     /// How often no protocol could carry a message.
@@ -217,6 +219,7 @@ impl QueueLive {
             cached_bytes: 0,
             visible: u64::MAX,
             loading: false,
+            rests: false,
             seen_before: delivered,
             undeliverable: IdMap::default(),
             purging: 0,

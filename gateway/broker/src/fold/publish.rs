@@ -219,6 +219,8 @@ impl Core {
             let Some(state) = self.durable.topic(topic) else { continue };
             let (offset, name) = (Offset(state.entries.next()), state.spec.name.clone());
             let stands = body.unwrap_or(Body::Memory { len });
+            // a dead letter came here now: by that time it is kept, and found
+            let envelope = Envelope { time_ms: self.now.wall_ms, ..envelope.clone() };
             let record = Record::Append { topic, offset, envelope: envelope.clone(), body: stands };
             let (lsn, written) = self.log(record, Some(frame), true);
             body = written.or(body);
@@ -231,7 +233,6 @@ impl Core {
             published.routed = true;
             key_is_kept |= name == *envelope.key();
             let (vhost, topic, frame) = (vhost.clone(), Some((topic, offset, lsn)), frame.clone());
-            let envelope = envelope.clone();
             self.gated_feed.push_back(Visible { gate: lsn, vhost, name, topic, envelope, frame });
         }
         published.routed |= !targets.watches.is_empty() || !targets.parked.is_empty();

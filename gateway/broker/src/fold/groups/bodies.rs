@@ -4,8 +4,7 @@ use bytes::Bytes;
 use framegate_frame::{Frame, Limits};
 use framegate_storage::{BodyRef, Lsn, StoreError};
 
-use super::super::cache::READ_AGAIN_MS;
-use super::super::{Core, timers::Timer};
+use super::super::Core;
 use super::GroupLive;
 use crate::ids::{Offset, QueueId, Seq, TopicId};
 use crate::limits::READ_AHEAD_BYTES;
@@ -81,11 +80,7 @@ impl Core {
             }
         }
         if wanted.is_empty() {
-            if let Some(live) = self.live.get_mut(&id) {
-                live.loading = true;
-                self.timers.add(self.now.mono_ms + READ_AGAIN_MS, Timer::Reload(id));
-            }
-            return;
+            return self.read_later(id);
         }
         Metrics::add(&self.shared.metrics.paused_loading, 1);
         if let Some(live) = self.live.get_mut(&id) {
@@ -129,7 +124,7 @@ impl Core {
         }
         self.settle_group(id, &SeqSet::from_unsorted(damaged), Settled::Damaged);
         if again {
-            return self.timers.add(self.now.mono_ms + READ_AGAIN_MS, Timer::Reload(id));
+            return self.read_later(id);
         }
         self.reload(id);
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::Core;
 use super::super::define::NO_IDS;
+use super::super::live::QueueLive;
 use super::{GroupLive, MemberKey, takers};
 use crate::definition::TopicSpec;
 use crate::error::BrokerError;
@@ -42,8 +43,11 @@ impl Core {
         let floor = self.durable.topic(topic).map_or(0, |t| place_of(t, spec.start));
         let id = self.durable.next_group().ok_or(NO_IDS)?;
         let spec = Box::new(GroupSpec { start: GroupStart::Offset(Offset(floor)), ..spec });
-        self.log(Record::DefineGroup { id, topic, vhost: vhost.clone(), spec, floor }, None, true);
-        self.live.insert(id, takers());
+        let (lsn, _) =
+            self.log(Record::DefineGroup { id, topic, vhost: vhost.clone(), spec, floor }, None, true);
+        // events of before that may become durable before it: its members get them when it is durable itself
+        self.opening.push_back((lsn, id));
+        self.live.insert(id, QueueLive { opens_at: lsn, ..takers() });
         self.groups.live.insert(id, GroupLive { cursor: floor, ..GroupLive::default() });
         self.know_group(id);
         Ok(self.group_reply(id))
@@ -111,9 +115,10 @@ impl Core {
         self.log(Record::SeekGroup { id, floor }, None, true);
         let voided = self.void_leases(id);
         self.uncache_queue(id);
+        self.delivered.insert(id);
         if let Some(live) = self.live.get_mut(&id) {
             if let Some(group) = self.groups.live.get_mut(&id) {
-                group.seen = group.seen.max(group.cursor);
+                group.seen = group.seen.max(group.passed);
                 group.cursor = floor;
                 group.returned.clear();
                 group.due.clear();

@@ -136,6 +136,7 @@ impl Core {
             && !live.returned.remove(&offset)
         {
             live.cursor = offset + 1;
+            live.passed = live.passed.max(live.cursor);
             self.delivered.insert(id);
         }
     }

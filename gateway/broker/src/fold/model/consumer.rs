@@ -43,6 +43,10 @@ pub(super) struct Terms {
     pub(super) tokens: bool,
 }
 
+pub(super) fn terms_of(fetch: &Fetch) -> Terms {
+    Terms { auto_ack: fetch.auto_ack, lease_ms: fetch.lease_ms, tokens: fetch.tokens }
+}
+
 /// A pull that waits.
 #[derive(Debug, Clone)]
 pub(in crate::fold) struct Waiter {
@@ -86,6 +90,7 @@ impl Model {
                 self.fail(&name, &failed, 0);
             }
         }
+        self.return_group_leases(id, None);
         for consumer in consumers {
             self.end_consumer(id, consumer);
         }
@@ -96,6 +101,7 @@ impl Model {
             }
         }
         self.connections.remove(&id);
+        self.forget_members();
     }
 
     /// Deliveries of these failed: they are ready again, after a delay, or died of it.
@@ -130,7 +136,8 @@ impl Model {
     pub(super) fn holds(&self, id: ConnectionId, consumer: ConsumerId) -> usize {
         let held = |l: &Lease| l.connection == id && l.consumer == consumer;
         let queues = self.world.queues.values();
-        queues.flat_map(|q| &q.messages).filter(|m| m.lease().is_some_and(held)).count()
+        let groups = self.world.groups.values().flat_map(|g| g.leases.values());
+        queues.flat_map(|q| &q.messages).filter_map(|m| m.lease()).chain(groups).filter(|l| held(l)).count()
     }
 
     pub(in crate::fold) fn held_by(
@@ -170,6 +177,7 @@ impl Model {
         for (id, consumer) in gone {
             self.connections.get_mut(&id).map(|c| c.consumers.remove(&consumer));
         }
+        self.forget_members();
     }
 
     pub(super) fn consume(&mut self, id: ConnectionId, consume: &Consume) -> Answered {
@@ -180,12 +188,32 @@ impl Model {
         let (incarnation, count, taken) =
             (queue.incarnation, self.consumers(queue), queue.exclusive_consumer.is_some());
         let single = queue.spec.properties.single_active;
-        let Some(connection) = self.connections.get_mut(&id) else { return Answered::Refused };
-        if connection.consumers.contains_key(&consume.consumer) {
+        if self.connections.get(&id).is_some_and(|c| c.consumers.contains_key(&consume.consumer)) {
             return Answered::Because("consumer exists");
         }
         if taken || (consume.exclusive && (count > 0 || single)) {
             return Answered::Because("locked");
+        }
+        let answer = self.start_consumer(id, consume, incarnation);
+        if let Some(queue) = self.queue_mut(&consume.queue) {
+            queue.join(consume.priority, (id, consume.consumer));
+            if consume.exclusive {
+                queue.exclusive_consumer = Some((id, consume.consumer));
+            }
+        }
+        answer
+    }
+
+    /// A consumer of a queue or group, by its incarnation.
+    pub(super) fn start_consumer(
+        &mut self,
+        id: ConnectionId,
+        consume: &Consume,
+        incarnation: u64,
+    ) -> Answered {
+        let Some(connection) = self.connections.get_mut(&id) else { return Answered::Refused };
+        if connection.consumers.contains_key(&consume.consumer) {
+            return Answered::Because("consumer exists");
         }
         if let Some(pool) = consume.pool {
             connection.pools.entry(pool).or_default();
@@ -204,12 +232,6 @@ impl Model {
                 announced: false,
             },
         );
-        if let Some(queue) = self.queue_mut(&consume.queue) {
-            queue.join(consume.priority, (id, consume.consumer));
-            if consume.exclusive {
-                queue.exclusive_consumer = Some((id, consume.consumer));
-            }
-        }
         Answered::Done
     }
 
@@ -244,8 +266,8 @@ impl Model {
         let known = self.connections.get_mut(&id).and_then(|c| c.consumers.get_mut(&consumer));
         let Some(known) = known.filter(|c| c.active) else { return };
         known.active = false;
-        let name = known.queue.clone();
-        let Some(queue) = self.queue_mut(&name) else { return };
+        let (name, incarnation) = (known.queue.clone(), known.incarnation);
+        let Some(queue) = self.queue_mut(&name).filter(|q| q.incarnation == incarnation) else { return };
         if queue.exclusive_consumer == Some((id, consumer)) {
             queue.exclusive_consumer = None;
         }
@@ -262,6 +284,11 @@ impl Model {
     pub(super) fn end_takers(&mut self, name: &Name) {
         let Some(incarnation) = self.world.queues.get(name).map(|q| q.incarnation) else { return };
         let group = self.uid();
+        self.end_takers_of(incarnation, group);
+    }
+
+    /// The same, of a queue or group; those of one `group` hear of it in any order.
+    pub(super) fn end_takers_of(&mut self, incarnation: u64, group: u64) {
         for id in self.connections.keys().copied().collect::<Vec<_>>() {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             let of = |c: &Consumer| c.incarnation == incarnation;
@@ -284,11 +311,26 @@ impl Model {
                 return self.expect(id, Gate::Free, What::Reply(request, Answered::Because(why), None));
             }
         };
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if self.start_pull(id, request, fetch, incarnation) {
+            self.touch(&fetch.queue);
+            self.expire(&fetch.queue);
+        }
+    }
+
+    /// A pull of a queue or group; false when it is refused.
+    pub(super) fn start_pull(
+        &mut self,
+        id: ConnectionId,
+        request: RequestId,
+        fetch: &Fetch,
+        incarnation: u64,
+    ) -> bool {
+        let Some(connection) = self.connections.get_mut(&id) else { return false };
         let known = connection.consumers.get(&fetch.consumer);
         if known.is_some_and(|c| c.incarnation != incarnation) {
             let why = Answered::Because("consumer exists");
-            return self.expect(id, Gate::Free, What::Reply(request, why, None));
+            self.expect(id, Gate::Free, What::Reply(request, why, None));
+            return false;
         }
         connection.consumers.entry(fetch.consumer).or_insert(Consumer {
             queue: fetch.queue.clone(),
@@ -309,8 +351,7 @@ impl Model {
             orphan: false,
             over_ms: None,
         });
-        self.touch(&fetch.queue);
-        self.expire(&fetch.queue);
+        true
     }
 
     /// Something is pushed to a consumer.
@@ -324,7 +365,7 @@ impl Model {
         if !consumer.announced {
             return Err("its start is not answered".to_owned());
         }
-        let queue = self.world.queues.get(&consumer.queue);
+        let queue = self.world.queues.get(&consumer.queue).filter(|q| q.incarnation == consumer.incarnation);
         if !queue.is_none_or(|q| is_active(q, id, delivery.consumer)) {
             return Err("another consumer is the single active one".to_owned());
         }
@@ -332,6 +373,10 @@ impl Model {
             return Err("it may hold no more".to_owned());
         }
         let (name, terms, priority) = (consumer.queue.clone(), consumer.terms, consumer.priority);
+        if let Some(key) = self.group_of(consumer.incarnation) {
+            self.give_event(&key, (id, delivery.consumer), terms, delivery)?;
+            return Ok(());
+        }
         if !self.is_tight {
             for (other, connection) in &self.connections {
                 let before = |(c, known): (&ConsumerId, &Consumer)| {
@@ -445,42 +490,47 @@ impl Model {
             if messages.is_empty() && waiter.deadline_ms > self.now.mono_ms {
                 return Err("an empty answer before its time".to_owned());
             }
-            let before = self.world.clone();
-            let ready = before.queues.get(&fetch.queue).map_or(0, |q| q.ready());
-            let terms = Terms { auto_ack: fetch.auto_ack, lease_ms: fetch.lease_ms, tokens: fetch.tokens };
-            for delivery in messages {
-                let given = match delivery.consumer == fetch.consumer {
-                    true => self.give(&fetch.queue, id, terms, delivery),
-                    false => Err(format!("pulled by {}, given to {}", fetch.consumer, delivery.consumer)),
-                };
-                if let Err(why) = given {
-                    self.world = before;
-                    return Err(why);
+            if let Some(key) = self.group_of(waiter.incarnation) {
+                self.accept_events(&key, id, &waiter, messages, remaining, is_cold)?;
+            } else {
+                let before = self.world.clone();
+                let ready = before.queues.get(&fetch.queue).map_or(0, |q| q.ready());
+                let terms =
+                    Terms { auto_ack: fetch.auto_ack, lease_ms: fetch.lease_ms, tokens: fetch.tokens };
+                for delivery in messages {
+                    let given = match delivery.consumer == fetch.consumer {
+                        true => self.give(&fetch.queue, id, terms, delivery),
+                        false => Err(format!("pulled by {}, given to {}", fetch.consumer, delivery.consumer)),
+                    };
+                    if let Err(why) = given {
+                        self.world = before;
+                        return Err(why);
+                    }
                 }
+                let queue = self.world.queues.get(&fetch.queue).ok_or("its queue is gone")?;
+                // its time was over before the time of what is ready now
+                let was_over = messages.is_empty() && waiter.deadline_ms < self.now.mono_ms;
+                if messages.len() < fetch.max as usize
+                    && !was_over
+                    && queue.ready_before(self.pass()) > 0
+                    && self.certain_head(queue)
+                    && (messages.is_empty() || !is_cold)
+                {
+                    self.world = before;
+                    return Err("it was given fewer than there are".to_owned());
+                }
+                // those that have expired may count until they are looked at
+                let least = if was_over { 0 } else { queue.ready_before(self.pass()) };
+                let left = least..=ready.saturating_sub(messages.len() as u64);
+                if !left.contains(&remaining) {
+                    self.world = before;
+                    return Err(format!("{remaining} remaining, not {left:?}"));
+                }
+                self.met(if messages.is_empty() { "an empty pull" } else { "pulled" });
             }
-            let queue = self.world.queues.get(&fetch.queue).ok_or("its queue is gone")?;
-            // its time was over before the time of what is ready now
-            let was_over = messages.is_empty() && waiter.deadline_ms < self.now.mono_ms;
-            if messages.len() < fetch.max as usize
-                && !was_over
-                && queue.ready_before(self.pass()) > 0
-                && self.certain_head(queue)
-                && (messages.is_empty() || !is_cold)
-            {
-                self.world = before;
-                return Err("it was given fewer than there are".to_owned());
-            }
-            // those that have expired may count until they are looked at
-            let least = if was_over { 0 } else { queue.ready_before(self.pass()) };
-            let left = least..=ready.saturating_sub(messages.len() as u64);
-            if !left.contains(&remaining) {
-                self.world = before;
-                return Err(format!("{remaining} remaining, not {left:?}"));
-            }
-            self.met(if messages.is_empty() { "an empty pull" } else { "pulled" });
         }
         self.waiters.retain(|w| w.connection != id || w.id != request);
-        if !waiter.orphan {
+        if !waiter.orphan && self.group_of(waiter.incarnation).is_none() {
             self.touch(&waiter.fetch.queue);
         }
         let pass = self.pass();

@@ -18,6 +18,7 @@ pub(in crate::fold) enum Answered {
     Queue(u64, u32),
     Exchange,
     Topic,
+    Group,
     Removed(u64),
     Settled(u64),
     Published(Place),
@@ -218,7 +219,8 @@ fn answers(wanted: &Answered, result: &Result<Reply, BrokerError>) -> bool {
         (Answered::Because(why), Err(error)) => cause(error) == *why,
         (Answered::Done, Ok(Reply::Done))
         | (Answered::Exchange, Ok(Reply::Exchange(_)))
-        | (Answered::Topic, Ok(Reply::Topic(_))) => true,
+        | (Answered::Topic, Ok(Reply::Topic(_)))
+        | (Answered::Group, Ok(Reply::Group(_))) => true,
         (Answered::Queue(ready, consumers), Ok(Reply::Queue(info))) => {
             info.ready == *ready && info.consumers == *consumers
         }

@@ -9,6 +9,7 @@
 mod consumer;
 mod driver;
 mod expect;
+mod group;
 mod publish;
 mod queue;
 mod routing;
@@ -21,6 +22,7 @@ use std::rc::Rc;
 
 pub(in crate::fold) use consumer::{Connection, Waiter};
 pub(in crate::fold) use expect::{Answered, What};
+pub(in crate::fold) use group::{Group, GroupKey, Shown};
 pub(in crate::fold) use queue::{Lease, Message, Place, Queue, Seen};
 pub(in crate::fold) use routing::Routing;
 pub(in crate::fold) use topic::{Event, Reader, Topic};
@@ -52,6 +54,7 @@ pub(in crate::fold) enum Gate {
 pub(in crate::fold) struct World {
     pub(in crate::fold) queues: BTreeMap<Name, Rc<Queue>>,
     pub(in crate::fold) topics: BTreeMap<Name, Rc<Topic>>,
+    pub(in crate::fold) groups: BTreeMap<GroupKey, Rc<Group>>,
     pub(in crate::fold) routing: Rc<Routing>,
 }
 
@@ -114,7 +117,12 @@ impl Model {
         let routing = Rc::new(Routing::new());
         let mut model = Self {
             now,
-            world: World { queues: BTreeMap::new(), topics: BTreeMap::new(), routing },
+            world: World {
+                queues: BTreeMap::new(),
+                topics: BTreeMap::new(),
+                groups: BTreeMap::new(),
+                routing,
+            },
             connections: BTreeMap::new(),
             waiters: Vec::new(),
             readers: BTreeMap::new(),
@@ -199,6 +207,7 @@ impl Model {
     pub(in crate::fold) fn end(&mut self, newest: u64) {
         let pass = self.pass();
         self.passes[pass].1 = newest;
+        self.settle_members();
         self.show();
         let keep = self.copies.iter().rposition(|c| c.newest <= self.synced).unwrap_or(0);
         self.copies.drain(..keep);
@@ -228,6 +237,9 @@ impl Model {
         }
         for topic in self.world.topics.values_mut() {
             Rc::make_mut(topic).idle_ms = None;
+        }
+        for group in self.world.groups.values_mut() {
+            Rc::make_mut(group).restart(clean);
         }
         let queues = &self.world.queues;
         Rc::make_mut(&mut self.world.routing).restart(|name| queues.contains_key(name));
@@ -261,6 +273,7 @@ impl Model {
     pub(in crate::fold) fn settled(&mut self) -> Result<(), String> {
         self.all_answered()?;
         self.all_given()?;
+        self.all_events_given()?;
         self.all_heard()
     }
 
@@ -317,7 +330,10 @@ impl Model {
         };
         let messages = self.world.queues.values().flat_map(|q| &q.messages);
         let due = messages.flat_map(|m| [of(m), expiry(m)]).flatten();
-        due.chain(self.waiters.iter().map(|w| w.due_ms())).filter(|due| *due > now.mono_ms).min()
+        due.chain(self.groups_due())
+            .chain(self.waiters.iter().map(|w| w.due_ms()))
+            .filter(|due| *due > now.mono_ms)
+            .min()
     }
 
     /// What has become due.
@@ -347,11 +363,15 @@ impl Model {
             }
             self.fail(name, &failed, 0);
         }
+        // what became due before the sweep came before it
+        self.tick_groups(self.next_sweep_ms);
         self.forget_holders();
         for name in &names {
             self.drop_unused(name);
         }
         self.sweep(&self.limits.clone());
+        self.tick_groups(u64::MAX);
+        self.forget_holders();
         for name in &names {
             self.expire(name);
         }

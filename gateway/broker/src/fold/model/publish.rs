@@ -57,8 +57,12 @@ impl Model {
             Request::Recover(consumer) => (Gate::Free, Answered::Settled(self.recover(id, *consumer))),
             Request::Define(define) => self.define(id, define),
             Request::Query(_) | Request::Browse(_) | Request::Report(_) => return,
-            // groups have tests of their own; the driver makes none
-            Request::ConsumeGroup(..) | Request::FetchGroup(..) | Request::Mailbox { .. } => return,
+            Request::ConsumeGroup(consume, member) => {
+                announces = Some(consume.consumer);
+                (Gate::Free, self.consume_group(id, consume, member))
+            }
+            Request::FetchGroup(fetch, member) => return self.fetch_group(id, request_id, fetch, member),
+            Request::Mailbox { .. } => return,
         };
         self.forget_holders();
         let announces = announces.filter(|_| answer == Answered::Done);
@@ -364,14 +368,15 @@ impl Model {
                     (logged, Answered::Topic)
                 }
             },
-            // groups have tests of their own; the driver makes none
-            Define::Group(_) | Define::DeleteGroup { .. } | Define::SeekGroup { .. } => {
-                (Gate::Free, Answered::Because("not driven"))
+            Define::Group(spec) => self.declare_group(spec),
+            Define::DeleteGroup { topic, group } => self.delete_group(topic, group),
+            Define::SeekGroup { topic, group, to } => self.seek_group(topic, group, *to),
+            Define::DeleteTopic(name) if self.world.topics.contains_key(name) => {
+                self.drop_groups_of(name);
+                self.drop_topic(name);
+                (logged, Answered::Done)
             }
-            Define::DeleteTopic(name) => match self.drop_topic(name) {
-                true => (logged, Answered::Done),
-                false => (Gate::Free, Answered::Because("not found")),
-            },
+            Define::DeleteTopic(_) => (Gate::Free, Answered::Because("not found")),
         }
     }
 

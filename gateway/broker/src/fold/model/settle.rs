@@ -14,6 +14,9 @@ use crate::request::{Outcome, Settle};
 impl Model {
     /// Settles what somebody holds, all of it or nothing. Gives how many.
     pub(super) fn settle(&mut self, id: ConnectionId, settle: &Settle) -> Result<u64, &'static str> {
+        if let Some((key, offsets)) = self.group_leases(id, &settle.lease) {
+            return self.settle_group(id, &settle.lease, &key, &offsets, settle.outcome);
+        }
         let mut uids = Vec::new();
         let mut queue_name = None;
         for (name, queue) in &self.world.queues {
@@ -154,7 +157,7 @@ impl Model {
 
     /// Everything that a connection, or one of its consumers, holds is ready again. Gives how many.
     pub(super) fn recover(&mut self, id: ConnectionId, consumer: Option<ConsumerId>) -> u64 {
-        let mut count = 0;
+        let mut count = self.return_group_leases(id, consumer);
         for name in self.names() {
             let Some(queue) = self.queue_mut(&name) else { continue };
             let meant = |l: &Lease| l.connection == id && consumer.is_none_or(|c| c == l.consumer);

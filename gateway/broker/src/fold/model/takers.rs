@@ -33,7 +33,7 @@ impl Model {
     }
 
     pub(super) fn can_take(&self, id: ConnectionId, consumer: ConsumerId, known: &Consumer) -> bool {
-        let queue = self.world.queues.get(&known.queue);
+        let queue = self.world.queues.get(&known.queue).filter(|q| q.incarnation == known.incarnation);
         queue.is_none_or(|q| is_active(q, id, consumer))
             && known.active
             && known.announced
@@ -52,6 +52,12 @@ impl Model {
             room(connection.pools.get(&pool).copied().flatten(), used)
         });
         pooled && room(known.prefetch, self.holds(id, consumer))
+    }
+
+    /// It holds all that it may hold.
+    pub(in crate::fold) fn is_full(&self, whom: (ConnectionId, ConsumerId)) -> bool {
+        let known = self.connections.get(&whom.0).and_then(|c| c.consumers.get(&whom.1));
+        known.is_some_and(|known| !self.has_credit(whom.0, whom.1, known))
     }
 
     /// Nobody who can take a message waits while one is ready.
@@ -79,7 +85,10 @@ impl Model {
             }
         }
         let open = |w: &Waiter| {
-            self.world.queues.get(&w.fetch.queue).is_none_or(|q| self.hi(q.gate) <= self.durable)
+            let queue = self.world.queues.get(&w.fetch.queue).filter(|q| w.is_for(q));
+            let group = self.world.groups.values().find(|g| g.incarnation == w.incarnation);
+            queue.is_none_or(|q| self.hi(q.gate) <= self.durable)
+                && group.is_none_or(|g| self.hi(g.gate) <= self.durable)
         };
         let now_ms = self.now.mono_ms;
         let over = |w: &Waiter| w.orphan || (self.is_open() && open(w) && w.deadline_ms <= now_ms);

@@ -278,6 +278,8 @@ impl Model {
             topic.next += 1;
             Some((topic.incarnation, topic.next - 1))
         });
+        let time_ms = if kept.is_some() { self.now.wall_ms } else { envelope.time_ms };
+        let envelope = Envelope { time_ms, ..envelope };
         self.events.push(Event { key, kept, envelope, frame, gate, cursor: None });
         kept.map(|k| k.1)
     }
@@ -310,13 +312,15 @@ impl Model {
                 topic_now.gone = Some(at);
                 *self.counts.entry("retention").or_default() += 1;
             }
-            let was_empty = topic.events.is_empty();
+            let (first, is_group) = (topic_now.first(), self.world.groups.keys().any(|key| key.0 == name));
+            let was_empty = topic.events.is_empty() && !is_group;
             topic_now.idle_ms =
                 (was_empty && !watched && !is_bound).then_some(topic.idle_ms.unwrap_or(self.now.mono_ms));
             if topic_now.idle_ms.is_some_and(|since| self.now.mono_ms - since >= limits.topic_idle_ms) {
-                idle.push(name);
+                idle.push(name.clone());
             }
             *topic = topic_now.into();
+            self.retain_groups(&name, first);
         }
         for name in idle {
             self.drop_topic(&name);

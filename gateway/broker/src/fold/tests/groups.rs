@@ -581,3 +581,84 @@ fn a_topic_is_a_dead_letter_topic_as_long_as_a_group_says_so() {
     let Ok(Reply::Group(info)) = rig.call(&mut peer, Request::Query(query)) else { panic!("the group") };
     assert_eq!((info.counts.dropped_nested, info.counts.dead_lettered), (1, 1));
 }
+
+/// Sets a group back to its first event.
+fn seek(rig: &mut Rig, peer: &mut Peer, to: GroupStart) {
+    let seek = Define::SeekGroup { topic: name("orders"), group: name("g"), to };
+    rig.call(peer, Request::Define(seek)).expect("set");
+}
+
+#[test]
+fn what_was_seen_before_a_seek_is_marked_so_after_a_restart_and_what_was_not_is_not() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    declare(&mut rig, &mut peer, group("g"));
+    join(&mut rig, &mut peer, "g", member(1, Some(2)));
+    publish(&mut rig, &mut peer, &["a", "b", "c"]);
+    assert_eq!(peer.texts(), ["a", "b"]);
+    // over c, which nobody saw, and back
+    seek(&mut rig, &mut peer, GroupStart::Latest);
+    rig.call(&mut peer, Request::Cancel(ConsumerId(1))).expect("left");
+    seek(&mut rig, &mut peer, GroupStart::Earliest);
+    rig.core.finish();
+    rig.settle();
+    rig = Rig::on(&rig.store, rig.now);
+    let mut peer = rig.connect();
+    join(&mut rig, &mut peer, "g", member(1, None));
+    let again: Vec<_> = take(&mut rig, &mut peer, 3).iter().map(|d| (text(d), d.redelivered)).collect();
+    assert_eq!(again, [("a".to_owned(), true), ("b".to_owned(), true), ("c".to_owned(), false)]);
+}
+
+#[test]
+fn a_group_declared_while_events_are_on_their_way_to_the_disk_gets_them() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    rig.send(&mut peer, vec![event("a")]);
+    rig.pass();
+    rig.send(&mut peer, vec![Request::Define(Define::Group(group("g")))]);
+    rig.send(&mut peer, vec![Request::ConsumeGroup(member(1, None), Member::of(name("g")))]);
+    rig.pass();
+    rig.store.release(1);
+    rig.pass();
+    assert!(peer.texts().is_empty(), "the group itself is not durable");
+    rig.store.release(usize::MAX);
+    assert_eq!(texts(&take(&mut rig, &mut peer, 1)), ["a"]);
+}
+
+#[test]
+fn a_member_that_may_hold_more_again_is_not_called_slow() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    declare(&mut rig, &mut peer, group("g"));
+    join(&mut rig, &mut peer, "g", member(1, Some(1)));
+    publish(&mut rig, &mut peer, &["a", "b"]);
+    rig.wait(11_000);
+    rig.settle();
+    assert_eq!(info(&mut rig, &mut peer, "g").members[0].state, MemberState::Slow);
+    rig.call(&mut peer, Request::Credit(crate::request::Credit::Consumer(ConsumerId(1), Some(9))))
+        .expect("more");
+    assert_eq!(info(&mut rig, &mut peer, "g").members[0].state, MemberState::Healthy);
+}
+
+#[test]
+fn a_dead_letter_is_kept_by_the_time_at_which_it_came() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    let spec = crate::definition::TopicSpec { name: name("dead"), age_ms_max: Some(5000), bytes_max: None };
+    rig.call(&mut peer, Request::Define(Define::Topic(spec))).expect("declared");
+    declare(&mut rig, &mut peer, GroupSpec { dead_letter_topic: Some(name("dead")), ..group("g") });
+    join(&mut rig, &mut peer, "g", member(1, None));
+    publish(&mut rig, &mut peer, &["a"]);
+    assert_eq!(take(&mut rig, &mut peer, 1).len(), 1);
+    rig.wait(60_000);
+    settle(&mut rig, &mut peer, 1, &[0], Outcome::Reject);
+    for _ in 0..4 {
+        rig.wait(1000);
+        rig.settle();
+    }
+    let dead = rig.core.editor.current().topic("/", "dead").expect("there");
+    assert_eq!(rig.core.durable.topic(dead).map(|t| t.entries.iter().count()), Some(1));
+    rig.wait(2000);
+    rig.settle();
+    assert_eq!(rig.core.durable.topic(dead).map(|t| t.entries.iter().count()), Some(0));
+}

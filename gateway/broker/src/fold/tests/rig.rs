@@ -428,6 +428,6 @@ impl Wake for Unpark {
 
 impl Core {
     fn is_loading(&self) -> bool {
-        self.live.values().any(|l| l.loading)
+        self.live.values().any(|l| l.loading && !l.rests)
     }
 }

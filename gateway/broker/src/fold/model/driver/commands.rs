@@ -1,6 +1,7 @@
 //! What the driver can do, and random sequences of it. A command says everything by small numbers that are taken modulo
 //! what there is, so that a sequence still makes sense when some of it is left out.
 
+use super::groups::GroupCommand;
 use super::requests::QUEUES;
 use crate::request::Outcome;
 
@@ -112,6 +113,8 @@ pub(super) enum Command {
     Unsubscribe {
         slot: u64,
     },
+    /// Something with consumer groups.
+    Group(u64, GroupCommand),
     Wait(u64),
     /// Until the next thing is due, or the moment before.
     WaitDue(bool),
@@ -199,6 +202,7 @@ impl Command {
             Self::DeleteTopic { .. } => "delete a topic",
             Self::Subscribe { .. } => "subscribe",
             Self::Unsubscribe { .. } => "unsubscribe",
+            Self::Group(_, command) => command.word(),
             Self::Wait(_) => "wait",
             Self::WaitDue(_) => "wait until something is due",
             Self::Release(_) => "release",
@@ -216,13 +220,15 @@ pub(super) struct Random {
     state: u64,
     /// Queues that this life knows, when it knows few; all otherwise.
     queues: &'static [&'static str],
+    /// Topics and groups more than anything else.
+    groups: bool,
 }
 
 impl Random {
     /// Every third life knows few queues, so that more happens in each.
     pub(super) fn new(seed: u64) -> Self {
         let queues = if seed.is_multiple_of(3) { FEW[(seed / 3) as usize % FEW.len()] } else { &[] };
-        Self { state: seed, queues }
+        Self { state: seed, queues, groups: seed % 3 == 1 }
     }
 
     pub(super) fn next(&mut self) -> u64 {
@@ -238,7 +244,7 @@ impl Random {
     }
 
     /// Chooses among whatever there is.
-    fn any(&mut self) -> u64 {
+    pub(super) fn any(&mut self) -> u64 {
         self.below(100_800)
     }
 
@@ -251,17 +257,17 @@ impl Random {
         at.map_or(any, |at| any / count * count + at as u64)
     }
 
-    fn one_in(&mut self, bound: u64) -> bool {
+    pub(super) fn one_in(&mut self, bound: u64) -> bool {
         self.below(bound) == 0
     }
 
-    fn maybe<T>(&mut self, one_in: u64, value: impl FnOnce(&mut Self) -> T) -> Option<T> {
+    pub(super) fn maybe<T>(&mut self, one_in: u64, value: impl FnOnce(&mut Self) -> T) -> Option<T> {
         self.one_in(one_in).then(|| value(self))
     }
 
     fn message(&mut self) -> Message {
         Message {
-            to: self.any(),
+            to: if self.groups && !self.one_in(3) { self.below(3) } else { self.any() },
             key: self.queue(),
             flags: self.any(),
             ttl_ms: self.maybe(6, |r| 1 + r.below(2000)),
@@ -271,7 +277,7 @@ impl Random {
         }
     }
 
-    fn terms(&mut self) -> Terms {
+    pub(super) fn terms(&mut self) -> Terms {
         Terms {
             auto_ack: self.one_in(4),
             lease_ms: self.maybe(3, |r| 50 + r.below(2000)),
@@ -280,7 +286,7 @@ impl Random {
         }
     }
 
-    fn settlement(&mut self) -> Settlement {
+    pub(super) fn settlement(&mut self) -> Settlement {
         let outcome = match self.below(13) {
             0..=4 => Outcome::Ack,
             5 => Outcome::Requeue { delay_ms: 0 },
@@ -296,7 +302,8 @@ impl Random {
     pub(super) fn command(&mut self) -> Command {
         let peer = self.below(PEERS);
         let (consumer, queue) = (self.below(4), self.queue());
-        match self.below(208) {
+        match self.below(if self.groups { 310 } else { 230 }) {
+            208.. => Command::Group(peer, GroupCommand::any(self)),
             0..=49 => {
                 let count = 1 + self.below(4);
                 Command::Publish(peer, (0..count).map(|_| self.message()).collect())

@@ -88,7 +88,10 @@ impl Life {
             if let Effect::Reply(request, Ok(Reply::Fetched { messages, remaining })) = effect
                 && !self.model.is_decided(id, *request)
             {
-                let is_cold = is_cold(&self.rig.core, messages);
+                let of_topic =
+                    messages.first().is_some_and(|m| self.model.world.topics.contains_key(&m.origin.name));
+                // frames of a group's events are read when somebody wants them
+                let is_cold = of_topic || is_cold(&self.rig.core, messages);
                 found.push((*request, Heard::Decided(*request, messages.clone(), *remaining, is_cold)));
             }
         }

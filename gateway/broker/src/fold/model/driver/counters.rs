@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::definition::Overflow;
 use crate::fold::{Core, DETACHED};
 use crate::ids::{PoolId, QueueId, Seq};
+use crate::state::is_group;
 
 impl Core {
     /// Panics when a counter is wrong.
@@ -34,9 +35,21 @@ impl Core {
         assert_eq!(self.live.values().map(|l| l.holders.len()).sum::<usize>(), holders, "holders");
         let mut cached = 0;
         for (id, live) in &self.live {
-            let queue = self.state(*id).queue(*id).expect("a live queue has a state");
             let leases = leased.remove(id).unwrap_or_default();
             assert_eq!(live.leased, leases.len() as u64, "leased in {id}");
+            let entry = crate::fold::cache::ENTRY_BYTES;
+            cached += live.frames.values().map(|f| f.as_bytes().len() + entry).sum::<usize>();
+            let active = self.connections.values().flat_map(|c| c.consumers.values());
+            let active = active.filter(|c| c.active && c.queue == *id).count();
+            assert_eq!(live.consumers as usize, active, "consumers of {id}");
+            if is_group(*id) {
+                assert_eq!(live.held, live.leased + self.check_group(*id, &leases), "held in {id}");
+                continue;
+            }
+            if self.is_park(*id) {
+                continue;
+            }
+            let queue = self.state(*id).queue(*id).expect("a live queue has a state");
             let (mut count, mut bytes, mut out, mut weight) = (0, 0, 0, 0);
             for (seq, slot) in queue.slots.iter() {
                 count += 1;
@@ -58,11 +71,6 @@ impl Core {
             let too_many = queue.spec.properties.length_max.is_some_and(|max| count - out > max);
             let drops = queue.spec.properties.overflow == Overflow::DropHead;
             assert!(!too_many || !drops || live.overfull, "{id} holds too many and nobody looks at it");
-            let active = self.connections.values().flat_map(|c| c.consumers.values());
-            let active = active.filter(|c| c.active && c.queue == *id).count();
-            assert_eq!(live.consumers as usize, active, "consumers of {id}");
-            let entry = crate::fold::cache::ENTRY_BYTES;
-            cached += live.frames.values().map(|f| f.as_bytes().len() + entry).sum::<usize>();
         }
         assert!(leased.is_empty(), "leases of queues that are gone");
         assert_eq!(self.cache.bytes(), cached, "bytes in memory");

@@ -103,6 +103,7 @@ impl Life {
         self.perform(command)?;
         self.passes()?;
         self.compare_counts()?;
+        self.compare_groups()?;
         if self.steps.is_multiple_of(64) {
             self.compare_content()?;
         }
@@ -114,8 +115,10 @@ impl Life {
         loop {
             self.model.tick();
             self.rig.pass();
+            self.adopt_dead()?;
             let more = self.judge()?;
             self.resolve_gates();
+            self.adopt_groups()?;
             self.model.end(self.rig.core.newest().0);
             if !more && !self.rig.core.has_more() {
                 return self.model.settled();
@@ -217,6 +220,10 @@ impl Life {
             }
             Command::Recover { peer, consumer } => {
                 (*peer, vec![Request::Recover(consumer.map(|c| ConsumerId(c as u32)))])
+            }
+            Command::Group(peer, command) => {
+                let id = self.peers[*peer as usize].id;
+                (*peer, command.requests(&self.model, id))
             }
             Command::Subscribe { .. } | Command::Unsubscribe { .. } => return self.perform_feed(command),
             Command::Lose(peer) => {

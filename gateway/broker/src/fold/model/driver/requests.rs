@@ -9,7 +9,7 @@ use crate::definition::{
     QueueProperties, QueueSpec, TopicSpec,
 };
 use crate::fold::tests::rig::name;
-use crate::ids::{ConnectionId, ConsumerId, PoolId, Seq};
+use crate::ids::{ConnectionId, ConsumerId, PoolId, Seq, Token};
 use crate::message::Dedup;
 use crate::name::Name;
 use crate::request::{Answer, Consume, Fetch, Lease, Publish, Request, Settle};
@@ -281,15 +281,23 @@ pub(super) fn fetch(holder: u64, queue: u64, max: u64, wait_ms: u64, terms: &Ter
 
 /// A settlement of something that is held, if anything is.
 pub(super) fn settle(model: &Model, id: ConnectionId, wanted: &Settlement) -> Option<Request> {
+    let ids = model.connections.keys();
+    let tokens: Vec<_> = ids.flat_map(|id| model.held_by(*id)).filter_map(|h| h.2).collect();
+    settle_of(&model.held_by(id), &tokens, wanted)
+}
+
+/// The same of what is held, by position or by one of all tokens.
+pub(super) fn settle_of(
+    held: &[(ConsumerId, Seq, Option<Token>)],
+    tokens: &[Token],
+    wanted: &Settlement,
+) -> Option<Request> {
     let answer = !wanted.pick.is_multiple_of(3);
     if wanted.how == 0 {
-        let ids = model.connections.keys();
-        let tokens: Vec<_> = ids.flat_map(|id| model.held_by(*id)).filter_map(|h| h.2).collect();
         let token = *tokens.get((wanted.pick % (tokens.len() as u64).max(1)) as usize)?;
         let lease = Lease::Token(token);
         return Some(Request::Settle(Settle { lease, outcome: wanted.outcome, answer }));
     }
-    let held = model.held_by(id);
     let (consumer, _, _) = held.get((wanted.pick % (held.len() as u64).max(1)) as usize)?;
     let mut seqs: Vec<Seq> = held.iter().filter(|h| h.0 == *consumer).map(|h| h.1).collect();
     let first = (wanted.pick / 7) as usize % seqs.len();
