@@ -265,7 +265,11 @@ impl Core {
         }
         let next = live.single.as_mut().and_then(|single| single.leave((id, consumer)));
         self.consumer_cancelled(id, consumer, queue);
-        self.member_leaves(queue, id, consumer);
+        // one whose pull waits still takes part
+        let holder = self.connections.get(&id).and_then(|c| c.consumers.get(&consumer));
+        if holder.is_none_or(|c| c.waits == 0) {
+            self.member_leaves(queue, id, consumer);
+        }
         let auto_delete = self.state(queue).queue(queue).is_some_and(|q| q.spec.auto_delete);
         if auto_delete && self.live.get(&queue).is_some_and(|l| l.consumers == 0) {
             return self.drop_queue(queue);

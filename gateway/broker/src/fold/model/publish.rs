@@ -286,7 +286,7 @@ impl Model {
     }
 
     /// The topics that keep it, each once: those that keys name, and those that are bound.
-    fn topics_of(&self, envelope: &Envelope, frame: &Frame) -> Vec<Name> {
+    pub(super) fn topics_of(&self, envelope: &Envelope, frame: &Frame) -> Vec<Name> {
         let reached = self.reached(envelope, frame);
         let named = |key: &&Name| {
             let by_name = reached.named && !self.world.queues.contains_key(*key);

@@ -129,6 +129,10 @@ impl Model {
                 self.met("a dead letter that would go round");
             }
         }
+        for topic in self.topics_of(envelope, frame) {
+            self.met("a dead letter in a topic");
+            self.append(Some(topic), envelope.clone(), frame.clone(), super::Gate::Logged(self.pass()));
+        }
     }
 
     /// A queue is full and keeps what it has.

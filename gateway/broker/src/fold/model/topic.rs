@@ -100,6 +100,11 @@ impl Model {
         }
     }
 
+    /// Subscribers have seen an event, or may ask for it.
+    pub(in crate::fold) fn is_shown(&self, at: usize) -> bool {
+        at < self.shown
+    }
+
     /// A subscription starts.
     pub(in crate::fold) fn subscribe(&mut self, id: u32, patterns: &[Name], from: &From) {
         for name in patterns.iter().filter(|p| !p.contains(['*', '#'])) {

@@ -662,3 +662,26 @@ fn a_dead_letter_is_kept_by_the_time_at_which_it_came() {
     rig.settle();
     assert_eq!(rig.core.durable.topic(dead).map(|t| t.entries.iter().count()), Some(0));
 }
+
+#[test]
+fn a_member_that_stops_consuming_while_its_pull_waits_stays_until_the_pull_is_over() {
+    let mut rig = Rig::new();
+    let mut peer = rig.connect();
+    let distribution = Distribution::Sticky(KeySource::RoutingKey);
+    declare(&mut rig, &mut peer, GroupSpec { distribution, ..group("g") });
+    join(&mut rig, &mut peer, "g", member(1, Some(0)));
+    let fetch = Fetch {
+        consumer: ConsumerId(1),
+        queue: name("orders"),
+        max: 1,
+        wait_ms: 1000,
+        auto_ack: true,
+        lease_ms: None,
+        tokens: false,
+    };
+    rig.send(&mut peer, vec![Request::FetchGroup(fetch, Member::of(name("g")))]);
+    rig.call(&mut peer, Request::Cancel(ConsumerId(1))).expect("cancelled");
+    rig.send(&mut peer, vec![event("a")]);
+    assert_eq!(texts(&rig.until_fetched(&mut peer)), ["a"]);
+    assert!(info(&mut rig, &mut peer, "g").members.is_empty());
+}

@@ -185,6 +185,12 @@ impl Rig {
         }
     }
 
+    /// Takes the next message, when it comes.
+    pub(in crate::fold) fn take_next(&mut self) {
+        let message = self.inbox.recv().expect("the readers live");
+        self.core.take(message, self.now);
+    }
+
     /// One pass over what waits.
     pub(in crate::fold) fn pass(&mut self) {
         self.take_inbox();

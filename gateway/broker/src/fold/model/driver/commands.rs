@@ -113,6 +113,18 @@ pub(super) enum Command {
     Unsubscribe {
         slot: u64,
     },
+    /// Looks at messages of a queue.
+    Browse {
+        peer: u64,
+        queue: u64,
+        max: u64,
+    },
+    /// Looks at events of a topic.
+    History {
+        topic: u64,
+        max: u64,
+        last: bool,
+    },
     /// Something with consumer groups.
     Group(u64, GroupCommand),
     Wait(u64),
@@ -203,6 +215,8 @@ impl Command {
             Self::Subscribe { .. } => "subscribe",
             Self::Unsubscribe { .. } => "unsubscribe",
             Self::Group(_, command) => command.word(),
+            Self::Browse { .. } => "browse",
+            Self::History { .. } => "ask for the history",
             Self::Wait(_) => "wait",
             Self::WaitDue(_) => "wait until something is due",
             Self::Release(_) => "release",
@@ -302,8 +316,10 @@ impl Random {
     pub(super) fn command(&mut self) -> Command {
         let peer = self.below(PEERS);
         let (consumer, queue) = (self.below(4), self.queue());
-        match self.below(if self.groups { 310 } else { 230 }) {
-            208.. => Command::Group(peer, GroupCommand::any(self)),
+        match self.below(if self.groups { 320 } else { 238 }) {
+            208..=211 => Command::Browse { peer, queue, max: 1 + self.below(9) },
+            212..=214 => Command::History { topic: self.any(), max: 1 + self.below(9), last: self.one_in(2) },
+            215.. => Command::Group(peer, GroupCommand::any(self)),
             0..=49 => {
                 let count = 1 + self.below(4);
                 Command::Publish(peer, (0..count).map(|_| self.message()).collect())

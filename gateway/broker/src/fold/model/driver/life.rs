@@ -225,6 +225,10 @@ impl Life {
                 let id = self.peers[*peer as usize].id;
                 (*peer, command.requests(&self.model, id))
             }
+            Command::Browse { peer, queue, max } => {
+                return self.browse(self.peers[*peer as usize].id, *queue, *max);
+            }
+            Command::History { topic, max, last } => return self.history(*topic, *max, *last),
             Command::Subscribe { .. } | Command::Unsubscribe { .. } => return self.perform_feed(command),
             Command::Lose(peer) => {
                 let at = *peer as usize;

@@ -10,6 +10,7 @@ mod crashes;
 mod determinism;
 mod groups;
 mod life;
+mod looks;
 mod requests;
 mod snapshots;
 
@@ -145,6 +146,8 @@ const MET: &[&str] = &[
     "atomic done",
     "atomic refused",
     "bind",
+    "browse",
+    "browsed",
     "cancel",
     "cancelled",
     "confirmed",
@@ -176,6 +179,7 @@ const MET: &[&str] = &[
     "extended in a group",
     "failed in a group",
     "fetch",
+    "history",
     "in use",
     "join a group",
     "leases of a group returned",
@@ -211,6 +215,7 @@ const MET: &[&str] = &[
     "settled",
     "settles",
     "several confirmed at once",
+    "shown while held",
     "stop",
     "subscribe",
     "unbind",

@@ -64,7 +64,13 @@ impl Model {
             for queue in self.queues_of(&envelope, &frame) {
                 self.offer(&queue, &envelope, &frame);
             }
-            self.append(Some(topic), envelope, frame, Gate::Logged(self.pass()));
+            let mut topics = self.topics_of(&envelope, &frame);
+            if !topics.contains(&topic) {
+                topics.insert(0, topic);
+            }
+            for topic in topics {
+                self.append(Some(topic), envelope.clone(), frame.clone(), Gate::Logged(self.pass()));
+            }
             if let Some(group) = self.group_mut(&key) {
                 group.dying.remove(&offset);
                 group.counts.dead_lettered += group.settle(&[offset]);
