@@ -7,6 +7,8 @@ mod amqp_errors;
 mod amqp_limits;
 mod amqp_streams;
 mod backpressure;
+mod bunqueue_compare;
+mod bunqueue_vectors;
 mod cloudevents;
 mod command_line;
 mod compliance;
