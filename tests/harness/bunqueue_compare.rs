@@ -14,7 +14,7 @@ const AHEAD: [&str; 4] = ["runAt", "nextRun", "nextRetryAt", "expiresAt"];
 /// Slack of a time ahead, in ms, beside half of how far it is ahead (retries are jittered by as much).
 const AHEAD_SLACK_MS: f64 = 1500.0;
 /// Numbers that no two runs share: only that they are numbers, and not negative.
-const NOISE: [&str; 9] = [
+const NOISE: [&str; 8] = [
     "uptime",
     "pushPerSec",
     "pullPerSec",
@@ -23,12 +23,13 @@ const NOISE: [&str; 9] = [
     "memoryUsageMb",
     "sqliteSizeMb",
     "activeConnections",
-    "duration_ms",
 ];
 /// Times that are left, in ms: at most what was recorded and a second more, and not less than by that much.
 const LEFT: [&str; 2] = ["rateLimitTtl", "ttl"];
 /// Slack of those.
 const LEFT_SLACK_MS: f64 = 5000.0;
+/// Slack of how long an attempt took.
+const DURATION_SLACK_MS: f64 = 50.0;
 /// Bytes of an id: `01234567-89ab-7cde-8f01-23456789abcd`.
 const ID_BYTES: usize = 36;
 
@@ -52,6 +53,8 @@ pub struct Comparer {
     times: HashMap<String, (f64, f64)>,
     /// When an id was first in a request or reply.
     first_seen: HashMap<String, f64>,
+    /// The job that the request named.
+    asked: Option<String>,
     /// The latest past time that was recorded.
     recorded_now: f64,
 }
@@ -73,6 +76,10 @@ impl Comparer {
     /// Notes the ids of a request that is about to be sent.
     pub fn sending(&mut self, request: &Value, sent_ms: f64) {
         self.note_ids(request, sent_ms);
+        self.asked = match request.get("id") {
+            Value::Text(id) => Some(id.clone()),
+            _ => None,
+        };
     }
 
     /// Compares a reply with the recorded one.
@@ -218,6 +225,9 @@ impl Comparer {
         if NOISE.contains(&name) {
             return if own >= 0.0 { Ok(()) } else { differ("") };
         }
+        if name == "duration" && (own - recorded).abs() <= DURATION_SLACK_MS && own >= 0.0 {
+            return Ok(());
+        }
         if LEFT.contains(&name) && recorded > LEFT_SLACK_MS && own > 0.0 {
             return if (own - recorded).abs() <= LEFT_SLACK_MS { Ok(()) } else { differ(" as time left") };
         }
@@ -235,7 +245,8 @@ impl Comparer {
         }
         let id = owner.split(['[', '.']).next().unwrap_or_default();
         let own_id = self.translate(id);
-        let from_ms = self.first_seen.get(&own_id).copied().unwrap_or(interval.sent_ms);
+        let asked = self.asked.as_ref().and_then(|id| self.first_seen.get(id));
+        let from_ms = self.first_seen.get(&own_id).or(asked).copied().unwrap_or(interval.sent_ms);
         let ahead_ms = if AHEAD.contains(&name) { (recorded - self.recorded_now).max(0.0) } else { 0.0 };
         let (low, high) = if ahead_ms > 0.0 {
             let slack = ahead_ms.min(4000.0) * 0.5 + AHEAD_SLACK_MS;

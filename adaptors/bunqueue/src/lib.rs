@@ -18,6 +18,7 @@ mod codec;
 mod commands;
 mod conversation;
 mod fuzz;
+mod job;
 mod limits;
 mod pending;
 mod plugin;

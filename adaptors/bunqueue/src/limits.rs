@@ -52,3 +52,5 @@ pub(crate) const CREDENTIAL_BYTES_MAX: usize = 16 * 1024;
 pub(crate) const AUTH_FAILURES_MAX: u32 = 10;
 /// Time to log in where credentials are needed.
 pub(crate) const AUTH_TIMEOUT: Duration = Duration::from_secs(60);
+/// Most jobs of a list.
+pub(crate) const LIST_JOBS_MAX: u32 = 1000;

@@ -80,7 +80,7 @@ impl BunqueueSession {
             anonymous: context.anonymous,
             token: None,
             auth_failures: 0,
-            conversation: Conversation::new(context),
+            conversation: Conversation::default(),
         }
     }
 

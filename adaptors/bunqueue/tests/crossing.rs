@@ -92,7 +92,8 @@ fn data_of_others_becomes_a_value() {
 #[test]
 fn type_of_an_event_is_the_name_of_the_job() {
     let named = |attributes: &[(&str, &str)]| {
-        let frame = Frame::build(FrameKind::Event, attributes.iter().copied(), b"", &Limits::GATEWAY).unwrap();
+        let frame =
+            Frame::build(FrameKind::Event, attributes.iter().copied(), b"", &Limits::GATEWAY).unwrap();
         outbound(&frame).head.to_vec()
     };
     assert_eq!(named(&[("type", "order.paid")]), b"\xDE\0\x01\xA4name\xAAorder.paid");

@@ -48,8 +48,15 @@ fn has(output: &[u8], text: &str) -> bool {
 #[test]
 fn stream_split_anywhere_is_answered_the_same() {
     let names = [
-        "hello_v3", "hello_without_reqId", "unknown_command", "missing_cmd", "non_map_top_level_int",
-        "invalid_msgpack_c1", "zero_length_frame", "trailing_bytes", "hello_minimal_no_capabilities",
+        "hello_v3",
+        "hello_without_reqId",
+        "unknown_command",
+        "missing_cmd",
+        "non_map_top_level_int",
+        "invalid_msgpack_c1",
+        "zero_length_frame",
+        "trailing_bytes",
+        "hello_minimal_no_capabilities",
     ];
     let stream: Vec<u8> = names.iter().flat_map(|name| recorded(name)).collect();
     let mut whole = script(true);
@@ -83,7 +90,9 @@ fn length_above_the_bound_is_answered_and_ends_the_connection() {
 #[test]
 fn nothing_but_auth_is_served_before_it_where_a_token_is_needed() {
     let mut script = script(false);
-    for name in ["authserver_hello_before_auth", "authserver_ping_before_auth", "authserver_subscribe_before_auth"] {
+    for name in
+        ["authserver_hello_before_auth", "authserver_ping_before_auth", "authserver_subscribe_before_auth"]
+    {
         script.feed(&recorded(name));
         assert!(has(&script.take_output(), "Not authenticated"), "{name}");
     }

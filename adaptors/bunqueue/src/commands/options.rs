@@ -160,8 +160,11 @@ impl<'a> JobInput<'a> {
     }
 }
 
+/// A name, data, and whether the name came in the data.
+type Named<'a> = (Cow<'a, str>, Cow<'a, [u8]>, bool);
+
 /// The job's name, its data without the name, and whether the name was in the data.
-pub(crate) fn name_and_data<'a>(fields: &Fields<'a>) -> Result<(Cow<'a, str>, Cow<'a, [u8]>, bool), Refusal> {
+fn name_and_data<'a>(fields: &Fields<'a>) -> Result<Named<'a>, Refusal> {
     let data = fields.raw("data");
     let own = fields.raw("name").map(Raw::item);
     let (name, data, is_legacy) = match (own, data.map(Raw::item)) {
@@ -182,6 +185,14 @@ pub(crate) fn name_and_data<'a>(fields: &Fields<'a>) -> Result<(Cow<'a, str>, Co
 
 fn bytes_of(data: Option<Raw<'_>>) -> Cow<'_, [u8]> {
     Cow::Borrowed(data.map_or(&[][..], Raw::bytes))
+}
+
+/// Data alone, within its bounds; empty: `undefined`.
+pub(crate) fn checked_data<'a>(fields: &Fields<'a>) -> Result<&'a [u8], Refusal> {
+    let raw = fields.raw("data");
+    let bytes = raw.map_or(&[][..], Raw::bytes);
+    check_data(bytes, raw)?;
+    Ok(bytes)
 }
 
 /// The size that data may have, and that JSON can say it.

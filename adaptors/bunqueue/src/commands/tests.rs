@@ -173,7 +173,7 @@ fn name_in_the_data_is_the_name_when_none_stands_beside_it() {
     };
     let old = Put::Map(vec![("name", t("old")), ("v", n(1))]);
     assert_eq!(read(&[("data", old.clone())]), ("old".to_owned(), b"\xDE\0\x01\xA1v\x01".to_vec(), true));
-    let both = read(&[("name", t("new")), ("data", old.clone())]);
+    let both = read(&[("name", t("new")), ("data", old)]);
     assert_eq!(
         (both.0.as_str(), both.1, both.2),
         ("new", encoded(&[("name", t("old")), ("v", n(1))]), false)

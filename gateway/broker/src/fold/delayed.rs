@@ -24,11 +24,18 @@ use crate::state::{OPEN_BLOCK, QueueState, Times};
 
 /// Name of the hidden queues; nobody can declare it.
 pub(crate) const PARK: &str = "amq.framegate.delayed";
+/// Name of the hidden queues of jobs that have ended and are kept; nobody can declare it.
+pub(crate) const KEPT: &str = "amq.framegate.jobs";
 /// Bodies asked for at once.
 const LOADS_MAX: usize = 4096;
 
 /// Whether it is a hidden queue.
 pub(super) fn is_hidden(queue: &QueueState) -> bool {
+    is_park_queue(queue) || queue.spec.name == KEPT
+}
+
+/// Whether it holds early messages.
+pub(super) fn is_park_queue(queue: &QueueState) -> bool {
     queue.spec.name == PARK
 }
 

@@ -145,6 +145,11 @@ impl Ready {
         };
     }
 
+    /// A message waits for its time.
+    pub(crate) fn is_delayed(&self, seq: u64) -> bool {
+        self.delayed.contains(&seq)
+    }
+
     /// A message came in that waits for its time.
     pub(crate) fn delay(&mut self, seq: u64) {
         self.delayed.insert(seq);

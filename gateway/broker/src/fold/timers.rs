@@ -13,6 +13,10 @@ use crate::state::VOLATILE_BIT;
 pub(super) enum Timer {
     /// A lease of a holder runs out.
     Lease(ConnectionId, ConsumerId),
+    /// An attempt of a job takes too long: which place, and when it began.
+    JobTimeout(QueueId, u64, u64),
+    /// Somebody has waited long enough for a job.
+    JobWait(u64),
     /// A pull has waited long enough.
     Wait(u64),
     /// A requeue delay has passed.
@@ -48,8 +52,10 @@ impl Timer {
             | Self::Retry(queue)
             | Self::Reload(queue)
             | Self::Unused(queue)
-            | Self::Expire(queue) => Some(queue).filter(|q| q.0 & VOLATILE_BIT != 0),
+            | Self::Expire(queue)
+            | Self::JobTimeout(queue, ..) => Some(queue).filter(|q| q.0 & VOLATILE_BIT != 0),
             Self::Lease(..)
+            | Self::JobWait(_)
             | Self::Wait(_)
             | Self::Mark
             | Self::Idle
@@ -120,6 +126,8 @@ impl Core {
             self.timers.taken(timer);
             match timer {
                 Timer::Lease(id, consumer) => self.expire_leases(id, consumer),
+                Timer::JobTimeout(queue, seq, began_ms) => self.job_timeout(queue, seq, began_ms),
+                Timer::JobWait(number) => self.job_wait_over(number),
                 Timer::Wait(waiter) => self.wait_over(waiter),
                 Timer::Reload(queue) => self.reload(queue),
                 Timer::Parked(queue, seq) => self.park_due(queue, seq),

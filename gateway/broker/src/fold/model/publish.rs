@@ -59,6 +59,8 @@ impl Model {
             Request::Query(_) | Request::Browse(_) | Request::Report(_) => return,
             // groups have tests of their own; the driver makes none
             Request::ConsumeGroup(..) | Request::FetchGroup(..) | Request::Mailbox { .. } => return,
+            // jobs too
+            Request::Job(_) => return,
         };
         self.forget_holders();
         let announces = announces.filter(|_| answer == Answered::Done);

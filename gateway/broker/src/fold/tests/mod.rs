@@ -12,6 +12,7 @@ mod found;
 mod group_modes;
 mod groups;
 mod holding;
+mod jobs;
 mod keeping;
 mod limits;
 mod log;
