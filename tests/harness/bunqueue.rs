@@ -259,7 +259,7 @@ fn put(value: &Value, out: &mut Vec<u8>) {
         Value::Nil => out.push(0xC0),
         Value::Bool(flag) => out.push(if *flag { 0xC3 } else { 0xC2 }),
         Value::Number(number) if number.fract() == 0.0 && (0.0..128.0).contains(number) => {
-            out.push(*number as u8)
+            out.push(*number as u8);
         }
         Value::Number(number) => {
             out.push(0xCB);

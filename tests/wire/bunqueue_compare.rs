@@ -103,12 +103,12 @@ const MUTATIONS: [Mutation; 33] = [
     ("a count is a 64-bit integer", |v| set(v, &["count"], Value::Big(2))),
     ("a job is missing", |v| {
         if let Value::List(jobs) = field(v, &["jobs"]) {
-            jobs.truncate(1)
+            jobs.truncate(1);
         }
     }),
     ("jobs are in another order", |v| {
         if let Value::List(jobs) = field(v, &["jobs"]) {
-            jobs.swap(0, 1)
+            jobs.swap(0, 1);
         }
     }),
     ("one id stands for two", |v| set(v, &["tokens", "1"], OWN_TOKEN)),

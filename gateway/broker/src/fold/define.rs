@@ -256,6 +256,7 @@ impl Core {
     pub(super) fn drop_queue(&mut self, queue: QueueId) {
         let Some(state) = self.state(queue).queue(queue) else { return };
         let (vhost, name, messages) = (state.vhost.clone(), state.spec.name.clone(), state.count);
+        self.forget_kept_jobs(queue);
         self.end_takers(queue);
         self.uncache_queue(queue);
         let live = self.live.remove(&queue);

@@ -124,6 +124,7 @@ impl Core {
         // after a clean stop too: were this life lost with its start, the next one would begin as clean and give its numbers
         // again
         core.opens_at = core.log(Record::Start { clean: claim.clean }, None, true).0;
+        core.forget_lost_jobs();
         core.reset_cursors();
         core.reset_order();
         // what was held is ready again, and may be too much

@@ -34,7 +34,8 @@ pub(crate) type Table = HashMap<(Name, JobId), Arc<JobEntry>, BuildHasherDefault
 #[derive(Debug)]
 pub(crate) struct Jobs {
     tables: Vec<Arc<Table>>,
-    by_place: HashMap<(QueueId, u64), (Name, JobId)>,
+    /// Jobs by the number of their message.
+    places: HashMap<QueueId, BTreeMap<u64, (Name, JobId)>>,
     /// Jobs of a queue, by phase, in the order in which they are listed.
     of_queue: BTreeMap<QueueId, OfQueue>,
     /// Completed jobs of a vhost, oldest first.
@@ -42,9 +43,24 @@ pub(crate) struct Jobs {
     paused: BTreeSet<QueueId>,
 }
 
+/// Jobs of one phase behind one of them.
+fn range(phase: JobPhase, after: Option<&JobOrder3>) -> (Bound<JobOrder3>, Bound<JobOrder3>) {
+    let least = |phase| (phase, 0, JobId::from(""));
+    let end = match phase {
+        JobPhase::Queued => Bound::Excluded(least(JobPhase::Completed)),
+        JobPhase::Completed => Bound::Excluded(least(JobPhase::Failed)),
+        JobPhase::Failed => Bound::Unbounded,
+    };
+    let begin = after.filter(|after| after.0 == phase).cloned();
+    (begin.map_or(Bound::Included(least(phase)), Bound::Excluded), end)
+}
+
 #[derive(Debug, Default)]
 struct OfQueue {
+    vhost: Name,
     listed: BTreeSet<JobOrder3>,
+    /// Those that have ended: phase, when, id.
+    ended: BTreeSet<JobOrder3>,
     counts: [u64; 3],
     keys: HashMap<Arc<str>, JobId>,
 }
@@ -53,7 +69,7 @@ impl Default for Jobs {
     fn default() -> Self {
         Self {
             tables: vec![Arc::default(); TABLES],
-            by_place: HashMap::new(),
+            places: HashMap::new(),
             of_queue: BTreeMap::new(),
             completed: BTreeMap::new(),
             paused: BTreeSet::new(),
@@ -77,16 +93,16 @@ impl Jobs {
 
     /// A job by id.
     pub(crate) fn get(&self, vhost: &Name, id: &JobId) -> Option<&Arc<JobEntry>> {
-        let key = (vhost.clone(), Arc::clone(id));
-        self.tables.get(self.table(&key))?.get(&key)
+        self.find(&(vhost.clone(), Arc::clone(id)))
+    }
+
+    fn find(&self, key: &(Name, JobId)) -> Option<&Arc<JobEntry>> {
+        self.tables.get(self.table(key))?.get(key)
     }
 
     /// The job whose message stands there.
     pub(crate) fn at(&self, queue: QueueId, seq: u64) -> Option<&Arc<JobEntry>> {
-        if self.by_place.is_empty() {
-            return None;
-        }
-        let (vhost, id) = self.by_place.get(&(queue, seq))?;
+        let (vhost, id) = self.places.get(&queue)?.get(&seq)?;
         self.get(vhost, id)
     }
 
@@ -105,20 +121,39 @@ impl Jobs {
         self.of_queue.get(&queue).map_or(0, |of| of.counts[slot(phase)])
     }
 
-    /// Jobs of a queue in one phase, by creation.
-    pub(crate) fn list(
-        &self,
+    /// Jobs of a queue in one phase behind one of them, by creation.
+    pub(crate) fn list<'a>(
+        &'a self,
         queue: QueueId,
         phase: JobPhase,
-    ) -> impl DoubleEndedIterator<Item = &JobOrder3> {
-        let least = |phase| (phase, 0, JobId::from(""));
-        let end = match phase {
-            JobPhase::Queued => Bound::Excluded(least(JobPhase::Completed)),
-            JobPhase::Completed => Bound::Excluded(least(JobPhase::Failed)),
-            JobPhase::Failed => Bound::Unbounded,
-        };
-        let of = self.of_queue.get(&queue).into_iter();
-        of.flat_map(move |of| of.listed.range((Bound::Included(least(phase)), end.clone())))
+        after: Option<&JobOrder3>,
+    ) -> impl DoubleEndedIterator<Item = &'a JobOrder3> + use<'a> {
+        let range = range(phase, after);
+        self.of_queue.get(&queue).into_iter().flat_map(move |of| of.listed.range(range.clone()))
+    }
+
+    /// Jobs of a queue that have ended that way behind one of them, by the time of their end.
+    pub(crate) fn ended<'a>(
+        &'a self,
+        queue: QueueId,
+        phase: JobPhase,
+        after: Option<&JobOrder3>,
+    ) -> impl DoubleEndedIterator<Item = &'a JobOrder3> + use<'a> {
+        let range = range(phase, after);
+        self.of_queue.get(&queue).into_iter().flat_map(move |of| of.ended.range(range.clone()))
+    }
+
+    /// Places of a queue's jobs that have ended.
+    pub(crate) fn places_of_ended(&self, queue: QueueId) -> Vec<(QueueId, Seq)> {
+        let Some(of) = self.of_queue.get(&queue) else { return Vec::new() };
+        let entry = |id: &JobId| self.find(&(of.vhost.clone(), Arc::clone(id)));
+        of.ended.iter().filter_map(|(.., id)| Some(entry(id)?.place)).collect()
+    }
+
+    /// Places of jobs whose message is not there.
+    pub(crate) fn lost(&self, is_there: impl Fn(QueueId, u64) -> bool) -> Vec<(QueueId, Seq)> {
+        let all = self.places.iter().flat_map(|(queue, of)| of.keys().map(|seq| (*queue, *seq)));
+        all.filter(|(queue, seq)| !is_there(*queue, *seq)).map(|(queue, seq)| (queue, Seq(seq))).collect()
     }
 
     /// The job that holds a key of a queue.
@@ -149,9 +184,13 @@ impl Jobs {
     pub(super) fn put(&mut self, entry: JobEntry) {
         let key = (entry.vhost.clone(), Arc::clone(&entry.job.id));
         self.forget(&key);
-        self.by_place.insert((entry.place.0, entry.place.1.0), key.clone());
+        self.places.entry(entry.place.0).or_default().insert(entry.place.1.0, key.clone());
         let of = self.of_queue.entry(entry.home).or_default();
+        of.vhost = entry.vhost.clone();
         let job = &entry.job;
+        if let (Some(finished_ms), true) = (job.finished_ms, job.phase != JobPhase::Queued) {
+            of.ended.insert((job.phase, finished_ms, Arc::clone(&job.id)));
+        }
         of.listed.insert((job.phase, job.created_ms, Arc::clone(&job.id)));
         of.counts[slot(job.phase)] += 1;
         if let (Some(unique), JobPhase::Queued) = (&job.terms.unique, job.phase) {
@@ -170,11 +209,19 @@ impl Jobs {
         let at = self.table(key);
         let Some(table) = self.tables.get_mut(at).filter(|table| table.contains_key(key)) else { return };
         let Some(entry) = Arc::make_mut(table).remove(key) else { return };
-        self.by_place.remove(&(entry.place.0, entry.place.1.0));
+        if let Some(places) = self.places.get_mut(&entry.place.0) {
+            places.remove(&entry.place.1.0);
+            if places.is_empty() {
+                self.places.remove(&entry.place.0);
+            }
+        }
         let job = &entry.job;
         if let Some(of) = self.of_queue.get_mut(&entry.home) {
             of.listed.remove(&(job.phase, job.created_ms, Arc::clone(&job.id)));
             of.counts[slot(job.phase)] -= 1;
+            if let Some(finished_ms) = job.finished_ms {
+                of.ended.remove(&(job.phase, finished_ms, Arc::clone(&job.id)));
+            }
             if let Some(unique) = &job.terms.unique
                 && of.keys.get(&unique.key) == Some(&job.id)
             {
@@ -189,27 +236,19 @@ impl Jobs {
 
     /// Messages are gone, and their jobs with them.
     pub(super) fn gone(&mut self, queue: QueueId, first: u64, len: u64) {
-        if self.by_place.is_empty() {
-            return;
-        }
-        for seq in first..first.saturating_add(len) {
-            if let Some(key) = self.by_place.get(&(queue, seq)).cloned() {
-                self.forget(&key);
-            }
+        while let Some(key) = self.places.get(&queue).and_then(|places| {
+            places.range(first..first.saturating_add(len)).next().map(|(_, key)| key.clone())
+        }) {
+            self.forget(&key);
         }
     }
 
-    /// A queue is gone, and all its jobs: gives the places of those that are kept elsewhere.
+    /// A queue is gone, and all its jobs.
     pub(super) fn queue_gone(&mut self, queue: QueueId) {
-        let keys: Vec<_> = self
-            .tables
-            .iter()
-            .flat_map(|table| table.iter())
-            .filter(|(_, entry)| entry.home == queue || entry.place.0 == queue)
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in keys {
-            self.forget(&key);
+        self.gone(queue, 0, u64::MAX);
+        if let Some(of) = self.of_queue.get(&queue) {
+            let keys: Vec<_> = of.listed.iter().map(|(.., id)| (of.vhost.clone(), Arc::clone(id))).collect();
+            keys.iter().for_each(|key| self.forget(key));
         }
         self.of_queue.remove(&queue);
         self.paused.remove(&queue);

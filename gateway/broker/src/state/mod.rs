@@ -23,7 +23,7 @@ pub(crate) use bindings::Bindings;
 pub(crate) use dedup::Dedups;
 pub(crate) use export::{Export, Frozen, PAGE_VERSION};
 pub(crate) use group::GroupState;
-pub(crate) use jobs::{JobEntry, Jobs};
+pub(crate) use jobs::{JobEntry, JobOrder3, Jobs};
 pub(crate) use queue::{NO_BLOCK, OPEN_BLOCK, QueueState, Times, Weight};
 pub(crate) use topic::{TopicEntry, TopicState};
 

@@ -9,6 +9,7 @@ mod place;
 mod pull;
 mod push;
 mod query;
+mod sweep;
 mod watch;
 mod workers;
 
@@ -17,6 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use framegate_storage::Lsn;
 
 pub(super) use query::JobHead;
+pub(super) use sweep::Sweep;
 
 use super::{AnswerTo, Core};
 use crate::error::{Access, BrokerError, Kind};
@@ -112,19 +114,21 @@ impl Core {
             JobRequest::Counts(queue) => Ok((Lsn(0), JobReply::Counts(self.count_jobs(vhost, &queue)))),
             JobRequest::Queues => Ok((Lsn(0), JobReply::Queues(self.job_queues(vhost, principal)))),
             JobRequest::Pause(queue, paused) => self.pause_jobs(connection, vhost, queue, paused),
-            JobRequest::Drain(queue) => self.drain_jobs(vhost, &queue),
-            JobRequest::Obliterate(queue) => self.obliterate_jobs(vhost, &queue),
-            JobRequest::Clean { queue, grace_ms, state, max } => {
-                self.clean_jobs(vhost, &queue, grace_ms, state, max)
-            }
             JobRequest::Change(id, token, change) => self.change_job(vhost, &id, token, change),
-            JobRequest::RetryDead { queue, id, max } => {
-                self.retry_jobs(vhost, &queue, JobPhase::Failed, id.as_ref(), max)
+            JobRequest::RetryDead { queue, id: Some(id), .. } => {
+                self.retry_job(vhost, &queue, JobPhase::Failed, &id)
             }
-            JobRequest::RetryCompleted { queue, id, max } => {
-                self.retry_jobs(vhost, &queue, JobPhase::Completed, id.as_ref(), max)
+            JobRequest::RetryCompleted { queue, id: Some(id), .. } => {
+                self.retry_job(vhost, &queue, JobPhase::Completed, &id)
             }
-            JobRequest::PromoteAll(queue, max) => self.promote_jobs(vhost, &queue, max),
+            JobRequest::PurgeDead { queue, id: Some(id) } => self.purge_dead_job(vhost, &queue, &id),
+            request @ (JobRequest::Drain(_)
+            | JobRequest::Obliterate(_)
+            | JobRequest::Clean { .. }
+            | JobRequest::RetryDead { .. }
+            | JobRequest::RetryCompleted { .. }
+            | JobRequest::PurgeDead { .. }
+            | JobRequest::PromoteAll(..)) => return self.sweep_jobs(to, vhost, request),
             JobRequest::Priorities(queue) => {
                 Ok((Lsn(0), JobReply::Priorities(self.job_priorities(vhost, &queue))))
             }
@@ -140,7 +144,6 @@ impl Core {
             JobRequest::Beat(id, counts) => self.worker_beat(vhost, &id, counts),
             JobRequest::Unregister(id) => self.unregister_worker(vhost, &id),
             JobRequest::Workers => self.list_workers(vhost),
-            JobRequest::PurgeDead { queue, id } => self.purge_dead_jobs(vhost, &queue, id.as_ref()),
             JobRequest::Watch(queue) => {
                 match queue {
                     Some(queue) => self.jobs.watchers.insert(connection, (vhost.clone(), queue, to)),

@@ -1,5 +1,6 @@
 //! Where a job's message is, and how it comes elsewhere.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use framegate_frame::Frame;
@@ -126,6 +127,30 @@ impl Core {
         self.lift(queue, seq);
         self.remove(queue, &SeqSet::one(seq));
         self.newest()
+    }
+
+    /// After a start: jobs whose message the log does not know any more are gone with it.
+    pub(in crate::fold) fn forget_lost_jobs(&mut self) {
+        let is_there = |queue, seq| self.durable.queue(queue).is_some_and(|q| q.slots.get(seq).is_some());
+        for (queue, seq) in self.durable.jobs.lost(is_there) {
+            self.log(Record::Ack { queue, seqs: SeqSet::one(seq) }, None, false);
+        }
+    }
+
+    /// A queue is about to go: messages of its jobs that are kept elsewhere go with it.
+    pub(in crate::fold) fn forget_kept_jobs(&mut self, home: QueueId) {
+        if !self.durable.jobs.has(home) {
+            return;
+        }
+        let mut kept: HashMap<QueueId, Vec<Seq>> = HashMap::new();
+        for (queue, seq) in self.durable.jobs.places_of_ended(home) {
+            if queue != home {
+                kept.entry(queue).or_default().push(seq);
+            }
+        }
+        for (queue, seqs) in kept {
+            self.remove(queue, &SeqSet::from_unsorted(seqs));
+        }
     }
 
     /// A job that nobody has has ended: it is kept, or gone.

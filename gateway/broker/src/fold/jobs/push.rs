@@ -13,7 +13,7 @@ use crate::job::{Job, JobId, JobPhase, JobState, JobStep};
 use crate::message::Envelope;
 use crate::name::Name;
 use crate::request::{JobError, JobEventKind, JobReply, NewJob};
-use crate::state::JobEntry;
+use crate::state::{JobEntry, VOLATILE_BIT};
 
 impl Core {
     /// Makes jobs, in order. One that a full queue refuses ends it; those before it stay.
@@ -37,7 +37,10 @@ impl Core {
         vhost: &Name,
         name: &Name,
     ) -> Result<QueueId, BrokerError> {
-        if self.job_queue(vhost, name).is_some() {
+        if let Some(known) = self.job_queue(vhost, name) {
+            if known.0 & VOLATILE_BIT != 0 {
+                return Err(BrokerError::NotSupported { what: "a job in a queue that is not durable" });
+            }
             return self.usable(connection, vhost, name);
         }
         let properties = QueueProperties {

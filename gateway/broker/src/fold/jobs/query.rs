@@ -12,7 +12,7 @@ use crate::limits::JOB_LIST_MAX;
 use crate::message::Origin;
 use crate::name::Name;
 use crate::request::{Browsed, JobError, JobInfo, JobList, JobReply, Reply};
-use crate::state::JobEntry;
+use crate::state::{JobEntry, JobOrder3};
 
 /// A job whose message is being read.
 pub(crate) struct JobHead {
@@ -45,24 +45,54 @@ impl Core {
         let Some(queue) = self.job_queue(vhost, &list.queue) else {
             return self.answer(to, Lsn(0), Ok(Reply::Job(JobReply::Jobs(Vec::new()))));
         };
-        let mut entries: Vec<Arc<JobEntry>> = Vec::new();
-        for phase in [JobPhase::Queued, JobPhase::Completed, JobPhase::Failed] {
-            let ids = self.durable.jobs.list(queue, phase);
-            let found = ids.filter_map(|(.., id)| self.durable.jobs.get(vhost, id));
-            let is_held = self.durable.jobs.is_paused(queue);
-            let is_wanted = |entry: &&Arc<JobEntry>| match self.job_state(entry) {
-                _ if list.states.is_empty() && !list.held_back => true,
-                JobState::Waiting | JobState::Prioritized if is_held => list.held_back,
-                state => list.states.contains(&state),
+        let is_held = self.durable.jobs.is_paused(queue);
+        let is_wanted = |entry: &&Arc<JobEntry>| match self.job_state(entry) {
+            _ if list.states.is_empty() && !list.held_back => true,
+            JobState::Waiting | JobState::Prioritized if is_held => list.held_back,
+            state => list.states.contains(&state),
+        };
+        let (offset, max) = (list.offset as usize, list.max.min(JOB_LIST_MAX) as usize);
+        let wants_only = |state: JobState| !list.held_back && list.states == [state];
+        let page: Vec<Arc<JobEntry>> = if wants_only(JobState::Active) {
+            // few among many
+            let places = self.jobs.active.keys().filter(|(of, _)| *of == queue);
+            let mut active: Vec<_> =
+                places.filter_map(|(of, seq)| self.durable.jobs.at(*of, *seq)).cloned().collect();
+            active.sort_by(|a, b| (a.job.created_ms, &a.job.id).cmp(&(b.job.created_ms, &b.job.id)));
+            if list.descending {
+                active.reverse();
+            }
+            active.into_iter().skip(offset).take(max).collect()
+        } else {
+            let of = |phase| -> Box<dyn Iterator<Item = &JobOrder3>> {
+                let ids = self.durable.jobs.list(queue, phase, None);
+                if list.descending { Box::new(ids.rev()) } else { Box::new(ids) }
             };
-            entries.extend(found.filter(is_wanted).cloned());
-        }
-        entries.sort_by(|a, b| (a.job.created_ms, &a.job.id).cmp(&(b.job.created_ms, &b.job.id)));
-        if list.descending {
-            entries.reverse();
-        }
-        let page = entries.into_iter().skip(list.offset as usize).take(list.max.min(JOB_LIST_MAX) as usize);
-        let page = page.collect();
+            let may_be_in = |phase: &JobPhase| {
+                list.states.is_empty() && !list.held_back
+                    || match phase {
+                        JobPhase::Completed => list.states.contains(&JobState::Completed),
+                        JobPhase::Failed => list.states.contains(&JobState::Failed),
+                        JobPhase::Queued => {
+                            let ended =
+                                |state: &JobState| matches!(state, JobState::Completed | JobState::Failed);
+                            list.held_back || !list.states.iter().all(ended)
+                        }
+                    }
+            };
+            let phases = [JobPhase::Queued, JobPhase::Completed, JobPhase::Failed].into_iter();
+            let phases = phases.filter(may_be_in);
+            let mut phases: Vec<_> = phases.map(|phase| of(phase).peekable()).collect();
+            // three lists in order become one
+            let merged = std::iter::from_fn(|| {
+                let heads = phases.iter_mut().enumerate();
+                let heads = heads.filter_map(|(at, ids)| ids.peek().map(|head| ((head.1, &head.2), at)));
+                let next = if list.descending { heads.max() } else { heads.min() };
+                phases[next?.1].next()
+            });
+            let found = merged.filter_map(|(.., id)| self.durable.jobs.get(vhost, id));
+            found.filter(is_wanted).skip(offset).take(max).cloned().collect()
+        };
         self.show_jobs(to, page);
     }
 

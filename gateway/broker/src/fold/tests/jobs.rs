@@ -11,7 +11,7 @@ use crate::request::{
     JobReply, JobRequest, NewJob, Outcome, Reply, Request,
 };
 
-fn terms() -> JobTerms {
+pub(super) fn terms() -> JobTerms {
     JobTerms {
         priority: 0,
         max_attempts: 3,
@@ -25,7 +25,7 @@ fn terms() -> JobTerms {
     }
 }
 
-fn new(id: &str) -> NewJob {
+pub(super) fn new(id: &str) -> NewJob {
     NewJob {
         queue: name("q"),
         id: Some(id.into()),
@@ -36,7 +36,7 @@ fn new(id: &str) -> NewJob {
     }
 }
 
-fn ask(rig: &mut Rig, peer: &mut Peer, request: JobRequest) -> Result<JobReply, BrokerError> {
+pub(super) fn ask(rig: &mut Rig, peer: &mut Peer, request: JobRequest) -> Result<JobReply, BrokerError> {
     match rig.call(peer, Request::Job(Box::new(request))) {
         Ok(Reply::Job(reply)) => Ok(reply),
         Ok(other) => panic!("{other:?}"),
@@ -44,11 +44,11 @@ fn ask(rig: &mut Rig, peer: &mut Peer, request: JobRequest) -> Result<JobReply, 
     }
 }
 
-fn push(rig: &mut Rig, peer: &mut Peer, jobs: Vec<NewJob>) {
+pub(super) fn push(rig: &mut Rig, peer: &mut Peer, jobs: Vec<NewJob>) {
     ask(rig, peer, JobRequest::Push(jobs)).expect("pushed");
 }
 
-fn pull_with(rig: &mut Rig, peer: &mut Peer, holder: u32, lock_ms: Option<u64>) -> Vec<JobInfo> {
+pub(super) fn pull_with(rig: &mut Rig, peer: &mut Peer, holder: u32, lock_ms: Option<u64>) -> Vec<JobInfo> {
     let (consumer, queue) = (ConsumerId(holder), name("q"));
     let pull = JobPull { consumer, queue, max: 10, wait_ms: 0, lock_ms, detach: false };
     match ask(rig, peer, JobRequest::Pull(pull)) {
@@ -57,22 +57,22 @@ fn pull_with(rig: &mut Rig, peer: &mut Peer, holder: u32, lock_ms: Option<u64>) 
     }
 }
 
-fn pull(rig: &mut Rig, peer: &mut Peer) -> Vec<JobInfo> {
+pub(super) fn pull(rig: &mut Rig, peer: &mut Peer) -> Vec<JobInfo> {
     pull_with(rig, peer, 1, Some(30_000))
 }
 
-fn ids(jobs: &[JobInfo]) -> Vec<&str> {
+pub(super) fn ids(jobs: &[JobInfo]) -> Vec<&str> {
     jobs.iter().map(|info| &*info.job.id).collect()
 }
 
-fn state(rig: &mut Rig, peer: &mut Peer, id: &str) -> Option<JobState> {
+pub(super) fn state(rig: &mut Rig, peer: &mut Peer, id: &str) -> Option<JobState> {
     match ask(rig, peer, JobRequest::Peek(id.into())) {
         Ok(JobReply::Job(job)) => job.map(|job| job.1),
         other => panic!("{other:?}"),
     }
 }
 
-fn get(rig: &mut Rig, peer: &mut Peer, id: &str) -> JobInfo {
+pub(super) fn get(rig: &mut Rig, peer: &mut Peer, id: &str) -> JobInfo {
     let id = rig.send(peer, vec![Request::Job(Box::new(JobRequest::Get(id.into())))])[0];
     loop {
         rig.settle();
@@ -86,18 +86,18 @@ fn get(rig: &mut Rig, peer: &mut Peer, id: &str) -> JobInfo {
     }
 }
 
-fn counts(rig: &mut Rig, peer: &mut Peer) -> JobCounts {
+pub(super) fn counts(rig: &mut Rig, peer: &mut Peer) -> JobCounts {
     match ask(rig, peer, JobRequest::Counts(name("q"))) {
         Ok(JobReply::Counts(counts)) => counts,
         other => panic!("{other:?}"),
     }
 }
 
-fn ack(id: &str, token: Option<Token>) -> JobAck {
+pub(super) fn ack(id: &str, token: Option<Token>) -> JobAck {
     JobAck { id: id.into(), token, result: Some(Bytes::from_static(b"result")), remove: None }
 }
 
-fn fail(id: &str, token: Option<Token>) -> JobRequest {
+pub(super) fn fail(id: &str, token: Option<Token>) -> JobRequest {
     JobRequest::Fail(JobFail {
         id: id.into(),
         token,
@@ -108,14 +108,14 @@ fn fail(id: &str, token: Option<Token>) -> JobRequest {
     })
 }
 
-fn started() -> (Rig, Peer) {
+pub(super) fn started() -> (Rig, Peer) {
     let mut rig = Rig::new();
     let peer = rig.connect();
     (rig, peer)
 }
 
 /// What a reader of the log would know is what this core knows.
-fn check(rig: &mut Rig) {
+pub(super) fn check(rig: &mut Rig) {
     rig.settle();
     assert_eq!(rig.hashes().0, rig.hashes().1);
 }

@@ -13,6 +13,7 @@ mod group_modes;
 mod groups;
 mod holding;
 mod jobs;
+mod jobs_many;
 mod keeping;
 mod limits;
 mod log;
