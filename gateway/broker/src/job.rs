@@ -183,6 +183,26 @@ pub enum JobReason {
     Discarded,
 }
 
+/// How fast the jobs of a queue are handed out, and how many at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct JobRules {
+    /// At most so many in a time.
+    pub rate: Option<JobRate>,
+    /// At most so many at once, whoever has them; at least 1.
+    pub concurrency: Option<u32>,
+}
+
+/// A rate: a bucket of so many, filled evenly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobRate {
+    /// How many, at least 1.
+    pub max: u32,
+    /// In so many ms, at least 1.
+    pub per_ms: u64,
+    /// Until when it holds, ms since 1970; None: until it is taken away.
+    pub until_ms: Option<u64>,
+}
+
 /// A line of a job's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobLogLine {

@@ -4,6 +4,7 @@
 mod consume;
 mod control;
 mod events;
+mod limits;
 mod produce;
 mod query;
 mod session;
@@ -131,6 +132,11 @@ impl Conversation {
             | Op::ChangeDelay => self.change_job(call),
             Op::SubscribeEvents | Op::UnsubscribeEvents => self.watch(call),
             Op::RegisterWorker | Op::Heartbeat | Op::UnregisterWorker | Op::ListWorkers => self.worker(call),
+            Op::RateLimit
+            | Op::RateLimitClear
+            | Op::SetConcurrency
+            | Op::ClearConcurrency
+            | Op::GetQueueLimits => self.limit(call),
             Op::Update => self.update(call),
             Op::GetDeduplicationJobId | Op::RemoveDeduplicationKey => self.key(call),
         }
@@ -170,6 +176,7 @@ impl Conversation {
             JobReply::Jobs(jobs) => self.shown(req_id, waiting, &jobs, out),
             JobReply::Job(job) => Self::peeked(req_id, waiting, job.as_deref(), out),
             JobReply::Workers(workers) => Self::workers(req_id, waiting, &workers, out),
+            JobReply::Limits(limits) => Self::limits(req_id, &limits, out),
             JobReply::Priorities(counts) => Self::by_priority(req_id, waiting, &counts, out),
             JobReply::Holder(id) => put_data(req_id, out, |map| map.text_or_nil("jobId", id.as_deref())),
             JobReply::Counts(counts) => Self::counted(req_id, waiting, &counts, out),

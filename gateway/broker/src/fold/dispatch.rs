@@ -176,6 +176,9 @@ impl Core {
         }
         for _ in 0..SLICE_MESSAGES_MAX {
             let Some(seq) = self.next_fresh(queue) else { return };
+            if !self.may_hand_out(queue) {
+                return;
+            }
             let Some((priority, taker)) = self.live.get_mut(&queue).and_then(|l| l.pop_taker()) else {
                 return;
             };
@@ -241,6 +244,9 @@ impl Core {
         let mut messages = Vec::new();
         while messages.len() < waiting.fetch.max as usize && messages.len() < SLICE_MESSAGES_MAX {
             let Some(seq) = self.next_fresh(queue) else { break };
+            if !self.may_hand_out(queue) {
+                break;
+            }
             if !self.live.get(&queue).is_some_and(|l| l.frames.contains_key(&seq)) {
                 break;
             }
@@ -320,6 +326,7 @@ impl Core {
         Metrics::add(&self.shared.metrics.delivered, 1);
         self.message_delivered(id, &delivery);
         if self.durable.jobs.has(queue) {
+            self.count_handed_out(queue);
             self.job_taken(queue, seq, id, consumer, &delivery, terms.lease_ms);
         }
         if terms.auto_ack {

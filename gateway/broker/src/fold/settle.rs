@@ -117,6 +117,7 @@ impl Core {
             live.leased -= u64::from(released);
         }
         self.member_settles(queue, id, consumer);
+        self.fewer_at_once(queue);
         for seq in &seqs {
             self.jobs.active.remove(&(queue, seq.0));
         }

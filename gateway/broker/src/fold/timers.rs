@@ -15,6 +15,8 @@ pub(super) enum Timer {
     Lease(ConnectionId, ConsumerId),
     /// An attempt of a job takes too long: which place, and when it began.
     JobTimeout(QueueId, u64, u64),
+    /// A queue may hand out one more.
+    Look(QueueId),
     /// Somebody has waited long enough for a job.
     JobWait(u64),
     /// A pull has waited long enough.
@@ -53,6 +55,7 @@ impl Timer {
             | Self::Reload(queue)
             | Self::Unused(queue)
             | Self::Expire(queue)
+            | Self::Look(queue)
             | Self::JobTimeout(queue, ..) => Some(queue).filter(|q| q.0 & VOLATILE_BIT != 0),
             Self::Lease(..)
             | Self::JobWait(_)
@@ -127,6 +130,7 @@ impl Core {
             match timer {
                 Timer::Lease(id, consumer) => self.expire_leases(id, consumer),
                 Timer::JobTimeout(queue, seq, began_ms) => self.job_timeout(queue, seq, began_ms),
+                Timer::Look(queue) => self.mark_dirty(queue),
                 Timer::JobWait(number) => self.job_wait_over(number),
                 Timer::Wait(waiter) => self.wait_over(waiter),
                 Timer::Reload(queue) => self.reload(queue),

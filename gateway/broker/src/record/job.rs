@@ -3,6 +3,7 @@
 //! ```text
 //! JOB    vhost, id, queue name, home, place (queue, seq), phase u8, bits u8, terms, times, counts, texts, lists
 //! PAUSE  queue, paused u8
+//! RULES  queue, rate (0: none, else max), when there is one: ms, until + 1 or 0; concurrency (0: none)
 //! ```
 //! A job is written whole whenever something of it changes: the newest record says everything. Optional numbers are one more than
 //! they are, 0 for none; optional texts stand behind a byte; lists behind their length.
@@ -17,8 +18,8 @@ use super::envelope::put_text;
 use super::{Record, RecordKind};
 use crate::ids::{QueueId, Seq};
 use crate::job::{
-    Job, JobBackoff, JobFailure, JobGrowth, JobLogLine, JobPhase, JobReason, JobState, JobStep, JobTerms,
-    JobUnique,
+    Job, JobBackoff, JobFailure, JobGrowth, JobLogLine, JobPhase, JobRate, JobReason, JobRules, JobState,
+    JobStep, JobTerms, JobUnique,
 };
 use crate::state::JobEntry;
 
@@ -42,6 +43,15 @@ pub(super) fn put(out: &mut Vec<u8>, record: &Record) -> bool {
         Record::PauseJobs { queue, paused } => {
             put_varint(out, queue.0.into());
             out.push(u8::from(*paused));
+        }
+        Record::JobRules { queue, rules } => {
+            put_varint(out, queue.0.into());
+            put_varint(out, rules.rate.map_or(0, |rate| rate.max.into()));
+            if let Some(rate) = rules.rate {
+                put_varint(out, rate.per_ms);
+                option(out, rate.until_ms);
+            }
+            put_varint(out, rules.concurrency.map_or(0, u64::from));
         }
         _ => return false,
     }
@@ -134,6 +144,15 @@ pub(super) fn take(kind: RecordKind, f: &mut Fields<'_>) -> Result<Record, Decod
             queue: QueueId(f.number32("queue")?),
             paused: f.byte("paused")? != 0,
         });
+    }
+    if kind == RecordKind::JobRules {
+        let queue = QueueId(f.number32("queue")?);
+        let rate = match f.number32("rate")? {
+            0 => None,
+            max => Some(JobRate { max, per_ms: f.number("per")?, until_ms: maybe(f, "until")? }),
+        };
+        let concurrency = Some(f.number32("concurrency")?).filter(|max| *max > 0);
+        return Ok(Record::JobRules { queue, rules: JobRules { rate, concurrency } });
     }
     take_entry(f).map(|entry| Record::Job(Box::new(entry)))
 }

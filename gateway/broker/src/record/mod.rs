@@ -276,6 +276,13 @@ pub(crate) enum Record {
         /// Held back.
         paused: bool,
     },
+    /// How fast jobs of a queue are handed out from now on.
+    JobRules {
+        /// The queue.
+        queue: QueueId,
+        /// All of them.
+        rules: crate::job::JobRules,
+    },
     /// Something stood here that was damaged: what follows may speak of what nobody knows.
     Lost,
     /// A publish that is remembered.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use framegate_frame::Frame;
 
 use crate::ids::{ConsumerId, Token};
-use crate::job::{Job, JobId, JobState, JobTerms};
+use crate::job::{Job, JobId, JobRate, JobState, JobTerms};
 use crate::name::Name;
 
 /// A request to the job engine. Requests of a batch are decided in order.
@@ -61,6 +61,12 @@ pub enum JobRequest {
     Queues,
     /// Hold a queue back (true) or let it go on.
     Pause(Name, bool),
+    /// Hand jobs of a queue out at a rate; None: as fast as they are wanted. The rate says until when it holds.
+    SetRate(Name, Option<JobRate>),
+    /// Let so many jobs of a queue be worked on at once; None: any number.
+    SetConcurrency(Name, Option<u32>),
+    /// What limits a queue. Answered with `JobReply::Limits`.
+    Limits(Name),
     /// Remove queued jobs of a queue. Answered with `JobReply::Count`.
     Drain(Name),
     /// Remove everything of a queue.
@@ -256,6 +262,8 @@ pub enum JobReply {
     Count(u64),
     /// How many, by state.
     Counts(JobCounts),
+    /// What limits a queue.
+    Limits(JobLimits),
     /// How many, by priority.
     Priorities(Vec<(i32, u64)>),
     /// Who holds a key.
@@ -273,6 +281,19 @@ pub enum JobReply {
     /// Something happened to a job of the queue that the connection watches: comes under the id of that request, any number of
     /// times.
     Event(Box<JobEvent>),
+}
+
+/// What limits a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct JobLimits {
+    /// At most so many in a time.
+    pub rate: Option<JobRate>,
+    /// When the rate holds no more, in ms from now.
+    pub rate_ends_in_ms: Option<u64>,
+    /// At most so many at once.
+    pub concurrency: Option<u32>,
+    /// So many are worked on.
+    pub is_maxed: bool,
 }
 
 /// Somebody who says that it works on jobs.

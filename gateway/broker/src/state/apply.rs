@@ -110,6 +110,7 @@ impl State {
             }
             Record::Job(entry) => self.jobs.put(*entry),
             Record::PauseJobs { queue, paused } => self.jobs.pause(queue, paused),
+            Record::JobRules { queue, rules } => self.jobs.rule(queue, rules),
             Record::DefineExchange { vhost, spec } => {
                 self.exchanges.insert((vhost, spec.name.clone()), spec);
             }

@@ -15,11 +15,11 @@ use bytes::Bytes;
 use framegate_storage::{BodyRef, Lsn, Pos};
 
 use super::dedup::Remembered;
-use super::jobs::Table;
+use super::jobs::FrozenJobs;
 use super::pages::Pages;
 use super::{GroupState, Placed, QueueState, State, TopicState};
 use crate::definition::{BindingSpec, ExchangeSpec};
-use crate::ids::{Offset, QueueId, Seq};
+use crate::ids::{Offset, Seq};
 use crate::message::Dedup;
 use crate::name::Name;
 use crate::record::{Body, Encoder, Record};
@@ -38,8 +38,7 @@ pub(crate) struct Frozen {
     exchanges: BTreeMap<(Name, Name), ExchangeSpec>,
     bindings: Vec<(Name, BindingSpec)>,
     dedups: Pages<Remembered>,
-    jobs: Vec<Arc<Table>>,
-    paused: Vec<QueueId>,
+    jobs: FrozenJobs,
 }
 
 impl State {
@@ -47,10 +46,8 @@ impl State {
     pub(crate) fn freeze(&self) -> Frozen {
         // what follows a snapshot speaks of nothing that it does not know
         let Self { queues, topics, groups, exchanges, bindings, dedups, jobs, holes: _ } = self;
-        let (jobs, paused) = jobs.freeze();
         Frozen {
-            jobs,
-            paused,
+            jobs: jobs.freeze(),
             queues: queues.clone(),
             topics: topics.clone(),
             groups: groups.clone(),
@@ -183,9 +180,12 @@ impl Export {
                 }
                 Stage::Jobs(0)
             }
-            Stage::Jobs(at) => match self.state.jobs.get(at) {
+            Stage::Jobs(at) => match self.state.jobs.tables.get(at) {
                 None => {
-                    for queue in &self.state.paused {
+                    for (queue, rules) in &self.state.jobs.rules {
+                        Self::put(encoder, &Record::JobRules { queue: *queue, rules: *rules });
+                    }
+                    for queue in &self.state.jobs.paused {
                         Self::put(encoder, &Record::PauseJobs { queue: *queue, paused: true });
                     }
                     Stage::Done

@@ -7,7 +7,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::ids::{QueueId, Seq};
-use crate::job::{Job, JobId, JobOrder, JobPhase};
+use crate::job::{Job, JobId, JobOrder, JobPhase, JobRules};
 use crate::name::Name;
 
 /// Tables that a snapshot shares: whoever changes one afterwards copies that one.
@@ -30,6 +30,14 @@ pub(crate) type JobOrder3 = (JobPhase, u64, JobId);
 /// One table.
 pub(crate) type Table = HashMap<(Name, JobId), Arc<JobEntry>, BuildHasherDefault<DefaultHasher>>;
 
+/// Jobs as a snapshot shares them.
+#[derive(Debug, Clone)]
+pub(super) struct FrozenJobs {
+    pub(super) tables: Vec<Arc<Table>>,
+    pub(super) paused: BTreeSet<QueueId>,
+    pub(super) rules: BTreeMap<QueueId, JobRules>,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Jobs {
@@ -41,6 +49,8 @@ pub(crate) struct Jobs {
     /// Completed jobs of a vhost, oldest first.
     completed: BTreeMap<Name, BTreeSet<JobOrder>>,
     paused: BTreeSet<QueueId>,
+    /// Of queues that have some.
+    rules: BTreeMap<QueueId, JobRules>,
 }
 
 /// Jobs of one phase behind one of them.
@@ -73,6 +83,7 @@ impl Default for Jobs {
             of_queue: BTreeMap::new(),
             completed: BTreeMap::new(),
             paused: BTreeSet::new(),
+            rules: BTreeMap::new(),
         }
     }
 }
@@ -180,6 +191,20 @@ impl Jobs {
         };
     }
 
+    /// How fast jobs of a queue are handed out, when anything limits it.
+    pub(crate) fn rules(&self, queue: QueueId) -> Option<&JobRules> {
+        self.rules.get(&queue)
+    }
+
+    /// How fast jobs of a queue are handed out from now on.
+    pub(super) fn rule(&mut self, queue: QueueId, rules: JobRules) {
+        self.of_queue.entry(queue).or_default();
+        match rules == JobRules::default() {
+            true => self.rules.remove(&queue),
+            false => self.rules.insert(queue, rules),
+        };
+    }
+
     /// A job is this from now on.
     pub(super) fn put(&mut self, entry: JobEntry) {
         let key = (entry.vhost.clone(), Arc::clone(&entry.job.id));
@@ -252,6 +277,7 @@ impl Jobs {
         }
         self.of_queue.remove(&queue);
         self.paused.remove(&queue);
+        self.rules.remove(&queue);
     }
 
     /// Hashes every entry, in the order of their ids.
@@ -264,10 +290,13 @@ impl Jobs {
         for queue in &self.paused {
             queue.0.hash(hasher);
         }
+        for (queue, rules) in &self.rules {
+            format!("{queue:?}{rules:?}").hash(hasher);
+        }
     }
 
     /// Shares the entries with a snapshot.
-    pub(super) fn freeze(&self) -> (Vec<Arc<Table>>, Vec<QueueId>) {
-        (self.tables.clone(), self.paused.iter().copied().collect())
+    pub(super) fn freeze(&self) -> FrozenJobs {
+        FrozenJobs { tables: self.tables.clone(), paused: self.paused.clone(), rules: self.rules.clone() }
     }
 }

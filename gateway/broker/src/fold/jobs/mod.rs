@@ -9,6 +9,7 @@ mod place;
 mod pull;
 mod push;
 mod query;
+mod rules;
 mod sweep;
 mod watch;
 mod workers;
@@ -45,6 +46,8 @@ pub(super) struct JobsLive {
     pub(super) rewritten: HashSet<(QueueId, u64)>,
     /// When attempts began whose lock has just run out.
     pub(super) expired: HashMap<(QueueId, u64), u64>,
+    /// What may be handed out still, of queues with a rate.
+    buckets: HashMap<QueueId, rules::Bucket>,
     /// Workers by vhost and id, with the connection that they came over.
     workers: BTreeMap<(Name, std::sync::Arc<str>), (ConnectionId, JobWorker)>,
     /// Which queue a connection watches.
@@ -114,6 +117,11 @@ impl Core {
             JobRequest::Counts(queue) => Ok((Lsn(0), JobReply::Counts(self.count_jobs(vhost, &queue)))),
             JobRequest::Queues => Ok((Lsn(0), JobReply::Queues(self.job_queues(vhost, principal)))),
             JobRequest::Pause(queue, paused) => self.pause_jobs(connection, vhost, queue, paused),
+            JobRequest::SetRate(queue, rate) => self.rule_jobs(connection, vhost, &queue, |r| r.rate = rate),
+            JobRequest::SetConcurrency(queue, max) => {
+                self.rule_jobs(connection, vhost, &queue, |r| r.concurrency = max)
+            }
+            JobRequest::Limits(queue) => Ok((Lsn(0), JobReply::Limits(self.job_limits(vhost, &queue)))),
             JobRequest::Change(id, token, change) => self.change_job(vhost, &id, token, change),
             JobRequest::RetryDead { queue, id: Some(id), .. } => {
                 self.retry_job(vhost, &queue, JobPhase::Failed, &id)
@@ -188,6 +196,7 @@ impl Core {
             JobRequest::Counts(queue)
             | JobRequest::Priorities(queue)
             | JobRequest::KeyHolder(queue, _)
+            | JobRequest::Limits(queue)
             | JobRequest::Watch(Some(queue)) => may(Access::Read, queue),
             JobRequest::List(list) => may(Access::Read, &list.queue),
             JobRequest::Queues
@@ -202,6 +211,8 @@ impl Core {
             | JobRequest::Clean { queue, .. }
             | JobRequest::PromoteAll(queue, _)
             | JobRequest::FreeKey(queue, _)
+            | JobRequest::SetRate(queue, _)
+            | JobRequest::SetConcurrency(queue, _)
             | JobRequest::RetryDead { queue, .. }
             | JobRequest::RetryCompleted { queue, .. }
             | JobRequest::PurgeDead { queue, .. } => may(Access::Configure, queue),

@@ -12,6 +12,7 @@ mod found;
 mod group_modes;
 mod groups;
 mod holding;
+mod job_limits;
 mod jobs;
 mod jobs_many;
 mod keeping;
