@@ -8,6 +8,7 @@ mod amqp_limits;
 mod amqp_streams;
 mod backpressure;
 mod bunqueue_compare;
+mod bunqueue_crossing;
 mod bunqueue_vectors;
 mod cloudevents;
 mod command_line;
