@@ -318,3 +318,8 @@ fn limits() {
         },
     );
 }
+
+#[test]
+fn workers() {
+    replay(include_str!("../vectors/bunqueue/07-workers.json"), |_, _| (), |_| None);
+}

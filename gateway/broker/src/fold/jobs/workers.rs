@@ -58,7 +58,9 @@ impl Core {
     pub(super) fn list_workers(&mut self, vhost: &Name) -> Answered {
         self.forget_silent_workers();
         let own = self.jobs.workers.iter().filter(|((of, _), _)| of == vhost);
-        Ok((Lsn(0), JobReply::Workers(own.map(|(_, (_, worker))| worker.clone()).collect())))
+        let mut own: Vec<JobWorker> = own.map(|(_, (_, worker))| worker.clone()).collect();
+        own.sort_by_key(|worker| worker.since_ms);
+        Ok((Lsn(0), JobReply::Workers(own)))
     }
 
     /// A connection ends, and with it the workers that came over it.
