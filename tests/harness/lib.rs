@@ -3,6 +3,8 @@
 // linked for its registry: which protocols there are
 use framegate as _;
 
+pub mod bunqueue;
+pub mod bunqueue_compare;
 pub mod eventmesh;
 pub mod gateway;
 pub mod http;

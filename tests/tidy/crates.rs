@@ -85,6 +85,7 @@ const RIGHTS: &[(&str, &[&str])] = &[
         &[
             "framegate-adaptor-api",
             "framegate-amqp",
+            "framegate-bunqueue",
             "framegate-cloudevents",
             "framegate-eventmesh",
             "framegate-messagex",

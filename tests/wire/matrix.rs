@@ -55,6 +55,9 @@ fn whatever_one_protocol_publishes_any_other_can_consume() {
     assert!(checked >= 125);
 }
 
+/// Protocols that publish to queues and never to topics: their way in has crossing tests of its own.
+const TO_QUEUES_ONLY: [&str; 1] = ["bunqueue"];
+
 #[test]
 fn every_registered_protocol_is_in_the_matrix() {
     let ways: BTreeSet<_> = peers().iter().map(|p| p.protocol).collect();
@@ -63,7 +66,8 @@ fn every_registered_protocol_is_in_the_matrix() {
     assert_eq!(ways, registered, "each protocol needs a publisher and a consumer in harness/peers.rs");
     for protocol in registered {
         assert!(
-            peers().iter().any(|p| p.protocol == protocol && p.publish.is_some()),
+            TO_QUEUES_ONLY.contains(&protocol)
+                || peers().iter().any(|p| p.protocol == protocol && p.publish.is_some()),
             "{protocol} has no publisher"
         );
         assert!(

@@ -153,6 +153,9 @@ pub enum BrokerError {
         /// The bound.
         max: u64,
     },
+    /// The job engine refused.
+    #[error(transparent)]
+    Job(#[from] crate::request::JobError),
     /// The message is larger than `Limits::message_bytes_max`.
     #[error("message of {bytes} bytes is larger than {max}")]
     TooLarge {

@@ -15,6 +15,7 @@ mod headers;
 mod hold;
 mod ids;
 mod inspect;
+mod job;
 pub mod limits;
 mod message;
 mod metrics;
@@ -51,10 +52,18 @@ pub use principal::{Grant, Principal};
 #[doc(hidden)]
 pub use {feed::measure as measure_feed, routing::measure as measure_routing};
 
+pub use job::{
+    Job, JobBackoff, JobFailure, JobGrowth, JobId, JobLogLine, JobPhase, JobRate, JobReason, JobRules,
+    JobState, JobStep, JobTerms, JobUnique,
+};
 pub use request::{
     Answer, BindingInfo, Browse, Browsed, CancelReason, ConnectionInfo, Consume, Credit, Define, Effect,
     ExchangeInfo, Fetch, Lease, Outcome, Publish, Published, Query, QueueInfo, Reply, Request, Settle, Stats,
     TopicInfo,
+};
+pub use request::{
+    JobAck, JobChange, JobCounts, JobError, JobEvent, JobEventKind, JobExtend, JobFail, JobInfo, JobLimits,
+    JobList, JobPull, JobReply, JobRequest, JobWorker, NewJob,
 };
 
 /// The predeclared topic exchange that topic publishes go through.

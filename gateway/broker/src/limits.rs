@@ -136,3 +136,20 @@ impl Default for Limits {
         }
     }
 }
+
+/// Steps and failures of a job that are remembered.
+pub const JOB_STEPS_MAX: usize = 20;
+/// Lines of a job's log.
+pub const JOB_LOG_LINES_MAX: usize = 100;
+/// Completed jobs of a vhost that are kept.
+pub const JOBS_COMPLETED_MAX: usize = 50_000;
+/// Longest wait between two attempts of a job, in ms.
+pub const JOB_BACKOFF_MS_MAX: u64 = 3_600_000;
+/// Locks of a job that may run out before it is dead.
+pub const JOB_STALLS_MAX: u32 = 3;
+/// Time after which a worker that was not heard is forgotten, in ms.
+pub const JOB_WORKER_MS: u64 = 90_000;
+/// Workers of a process.
+pub const JOB_WORKERS_MAX: usize = 10_000;
+/// Jobs of one list at most.
+pub const JOB_LIST_MAX: u32 = 1000;

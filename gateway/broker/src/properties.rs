@@ -143,7 +143,10 @@ pub(crate) fn compare_specs(current: &QueueSpec, given: &QueueSpec) -> Result<()
     compare("exclusive", Some(current.exclusive), Some(given.exclusive))?;
     compare("auto_delete", Some(current.auto_delete), Some(given.auto_delete))?;
     let (now, given) = (&current.properties, &given.properties);
-    compare("deliver", Some(now.deliver_durable), Some(given.deliver_durable))?;
+    // a queue made for jobs equals one without arguments: nobody can say what it is
+    if now.priority != PriorityMode::Full {
+        compare("deliver", Some(now.deliver_durable), Some(given.deliver_durable))?;
+    }
     compare(
         "x-dead-letter-exchange",
         now.dead_letter_exchange.as_ref(),
@@ -183,6 +186,16 @@ mod tests {
         assert_eq!([None, Some(-3), Some(4), Some(40)].map(|p| max.rank(p)), [0, 0, 4, 9]);
         assert_eq!([None, Some(i32::MIN), Some(5)].map(|p| PriorityMode::Full.rank(p)), [0, i32::MIN, 5]);
         assert_eq!(PriorityMode::None.rank(Some(7)), 0);
+    }
+
+    #[test]
+    fn queue_made_for_jobs_equals_one_without_arguments() {
+        let plain = QueueSpec { durable: true, ..QueueSpec::default() };
+        let mut jobs = plain.clone();
+        (jobs.properties.priority, jobs.properties.deliver_durable) = (PriorityMode::Full, true);
+        assert_eq!(compare_specs(&jobs, &plain), Ok(()));
+        jobs.properties.length_max = Some(5);
+        assert!(compare_specs(&jobs, &plain).is_err());
     }
 
     #[test]

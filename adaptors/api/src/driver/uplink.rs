@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
 use framegate_broker::{
-    BrokerError, ConnectionId, Delivery, Effect, Happening, Name, Principal, Reply, Request, RequestId,
+    BrokerError, ConnectionId, Delivery, Effect, Happening, JobInfo, JobReply, Name, Principal, Reply,
+    Request, RequestId,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -178,6 +179,9 @@ impl<P: Port> Uplink<P> {
     pub(super) fn heard(&mut self, effect: &Effect) {
         match effect {
             Effect::Delivery(delivery) => self.owed += delivery.window_bytes(),
+            Effect::Reply(_, Ok(Reply::Job(JobReply::Pulled(jobs)))) => {
+                self.owed += jobs.iter().map(JobInfo::window_bytes).sum::<usize>();
+            }
             Effect::Reply(_, Ok(Reply::Fetched { messages, .. })) => {
                 self.owed += messages.iter().map(Delivery::window_bytes).sum::<usize>();
             }

@@ -10,7 +10,7 @@ use crate::fold::inbox::Task;
 use crate::metrics::Metrics;
 use crate::name::Name;
 use crate::principal::Principal;
-use crate::request::{Answer, Define, Publish, Query, Request};
+use crate::request::{Answer, Define, JobRequest, Publish, Query, Request};
 use crate::routing::{Parts, Targets};
 
 /// Checks a request and routes it when it is a publish. A refusal goes through the fold, so that answers keep their
@@ -22,6 +22,7 @@ pub(crate) fn route(shared: &Shared, principal: &Principal, vhost: &Name, reques
             let tasks = requests.into_iter().map(|r| route(shared, principal, vhost, r)).collect();
             within_a_block(shared, Task::Atomic(tasks))
         }
+        Request::Job(request) => Task::Job(request, Box::new(principal.clone())),
         request => match check(principal, vhost, &request) {
             Ok(()) => Task::Request(request),
             Err(error) => Task::Refused(error),
@@ -40,6 +41,7 @@ fn within_a_block(shared: &Shared, task: Task) -> Task {
 pub(super) fn publishes(request: &Request) -> bool {
     match request {
         Request::Publish(_) => true,
+        Request::Job(request) => matches!(**request, JobRequest::Push(_)),
         Request::Atomic(requests) => requests.iter().any(publishes),
         _ => false,
     }
@@ -50,6 +52,10 @@ pub(super) fn bytes(task: &Task) -> usize {
     match task {
         Task::Publish(publish) => publish.0.frame.as_bytes().len().max(1),
         Task::Atomic(tasks) => tasks.iter().map(bytes).sum(),
+        Task::Job(request, _) => match &**request {
+            JobRequest::Push(jobs) => jobs.iter().map(|job| job.frame.as_bytes().len().max(1)).sum(),
+            _ => 0,
+        },
         _ => 0,
     }
 }

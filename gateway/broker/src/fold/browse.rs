@@ -4,6 +4,7 @@
 use framegate_frame::Frame;
 use framegate_storage::{BodyRef, Lsn};
 
+use super::jobs::JobHead;
 use super::work::Work;
 use super::{AnswerTo, Core};
 use crate::ids::{ConnectionId, QueueId, Seq};
@@ -24,6 +25,8 @@ pub(super) struct BrowseJob {
     pub(super) to: AnswerTo,
     pub(super) messages: Vec<Unseen>,
     pub(super) more: bool,
+    /// The jobs that these are the messages of, in the same order.
+    pub(super) jobs: Option<Vec<JobHead>>,
 }
 
 impl Core {
@@ -37,15 +40,24 @@ impl Core {
         if messages.iter().all(|m| m.frame.is_ok()) {
             let show = |m: Unseen| m.frame.ok().map(m.shown);
             let messages = messages.into_iter().filter_map(show).collect();
-            return self.browsed(to, messages, more);
+            return self.browsed(to, messages, more, None);
         }
-        if let Err(error) = self.reader.browse(BrowseJob { to, messages, more }) {
+        if let Err(error) = self.reader.browse(BrowseJob { to, messages, more, jobs: None }) {
             self.answer(to, Lsn(0), Err(error));
         }
     }
 
     /// What was picked has been read.
-    pub(super) fn browsed(&mut self, to: AnswerTo, messages: Vec<Browsed>, more: bool) {
+    pub(super) fn browsed(
+        &mut self,
+        to: AnswerTo,
+        messages: Vec<Browsed>,
+        more: bool,
+        jobs: Option<Vec<JobHead>>,
+    ) {
+        if let Some(heads) = jobs {
+            return self.jobs_read(to, heads, messages);
+        }
         self.answer(to, Lsn(0), Ok(Reply::Browsed { messages, more }));
     }
 

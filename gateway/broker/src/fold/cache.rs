@@ -154,7 +154,7 @@ impl Core {
         let mut again = false;
         for (seq, bytes) in bodies {
             let there = self.state(queue).queue(queue).is_some_and(|q| q.slots.get(seq.0).is_some());
-            if !there {
+            if !there || self.jobs.rewritten.contains(&(queue, seq.0)) {
                 continue;
             }
             Metrics::add(&self.shared.metrics.bodies_loaded, 1);
@@ -186,6 +186,7 @@ impl Core {
             }
             self.remove(queue, &SeqSet::one(seq));
         }
+        self.jobs.rewritten.retain(|(of, _)| *of != queue);
         self.bury_dying(queue);
         if again {
             return self.read_later(queue);

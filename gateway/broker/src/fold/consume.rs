@@ -14,7 +14,7 @@ use crate::ids::{ConnectionId, ConsumerId, PoolId, QueueId};
 use crate::limits::SLICE_MESSAGES_MAX;
 use crate::name::Name;
 use crate::record::SeqSet;
-use crate::request::{CancelReason, Consume, Credit, Effect, Fetch, Query, Reply, Request};
+use crate::request::{CancelReason, Consume, Credit, Effect, Fetch, JobReply, Query, Reply, Request};
 
 /// Lease of a pull without connection that names none.
 const DETACHED_LEASE_MS: u64 = 30_000;
@@ -64,7 +64,7 @@ impl Core {
                 self.answer(to, Lsn(0), result);
             }
             // routed before the fold; nobody sends them here
-            Request::Publish(_) | Request::Atomic(_) => {
+            Request::Publish(_) | Request::Atomic(_) | Request::Job(_) => {
                 self.answer(to, Lsn(0), Err(BrokerError::NotSupported { what: "an unrouted publish" }));
             }
         }
@@ -399,6 +399,9 @@ impl Core {
         }
         self.touch(waiting.queue);
         self.forget_wait(waiting.connection, waiting.fetch.consumer);
+        if self.jobs.pulls.remove(&waiter).is_some() {
+            return self.answer(waiting.to, Lsn(0), Ok(Reply::Job(JobReply::Pulled(Vec::new()))));
+        }
         self.answer(waiting.to, Lsn(0), Ok(Reply::Fetched { messages: Vec::new(), remaining }));
     }
 
@@ -428,6 +431,7 @@ impl Core {
         for consumer in &consumers {
             let held = self.connections.get_mut(&id).and_then(|c| c.consumers.get_mut(consumer));
             let Some((queue, held)) = held.map(|c| (c.queue, std::mem::take(&mut c.held))) else { continue };
+            let held = self.keep_jobs(queue, held);
             self.end_consumer(id, *consumer);
             self.give_back(queue, held);
         }
@@ -436,6 +440,8 @@ impl Core {
         }
         self.connection_closed(id);
         self.timers.forget_connection(id);
+        self.jobs.watchers.remove(&id);
+        self.workers_gone(id);
         for (consumer, holder) in self.connections.remove(&id).into_iter().flat_map(|c| c.consumers) {
             if let Some(live) = self.live.get_mut(&holder.queue) {
                 live.holders.remove(&(id, consumer));
@@ -446,6 +452,7 @@ impl Core {
 
     /// Leases return to their places, one record for all of them; very many go slice by slice.
     pub(super) fn give_back(&mut self, queue: QueueId, mut held: BTreeMap<u64, Held>) {
+        self.jobs_given_back(queue, held.keys().copied());
         if let Some(later) =
             held.keys().nth(SLICE_MESSAGES_MAX).copied().filter(|_| self.live.contains_key(&queue))
         {
@@ -482,7 +489,8 @@ impl Core {
         }
         let mut pools = std::collections::BTreeSet::new();
         for (id, consumer, active, held) in ended {
-            for held in held.values() {
+            for (seq, held) in &held {
+                self.jobs.active.remove(&(queue, *seq));
                 if let Some(token) = held.token {
                     self.tokens.remove(&token);
                 }

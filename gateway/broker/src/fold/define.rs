@@ -252,6 +252,7 @@ impl Core {
     pub(super) fn drop_queue(&mut self, queue: QueueId) {
         let Some(state) = self.state(queue).queue(queue) else { return };
         let (vhost, name, messages) = (state.vhost.clone(), state.spec.name.clone(), state.count);
+        self.forget_kept_jobs(queue);
         self.end_takers(queue);
         let owner = self.forget_live(queue).and_then(|l| l.owner);
         if let Some(connection) = owner.and_then(|o| self.connections.get_mut(&o)) {
@@ -285,6 +286,7 @@ impl Core {
         self.delivered.remove(&id);
         self.timers.forget(id);
         self.void_work(id);
+        self.forget_jobs_of(id);
         let live = self.live.remove(&id)?;
         if live.visible != u64::MAX {
             self.gated_visible.retain(|v| v.1 != id);

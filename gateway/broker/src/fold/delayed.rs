@@ -24,11 +24,18 @@ use crate::state::{OPEN_BLOCK, QueueState, Times};
 
 /// Name of the hidden queues; nobody can declare it.
 pub(crate) const PARK: &str = "amq.framegate.delayed";
+/// Name of the hidden queues of jobs that have ended and are kept; nobody can declare it.
+pub(crate) const KEPT: &str = "amq.framegate.jobs";
 /// Bodies asked for at once.
 const LOADS_MAX: usize = 4096;
 
 /// Whether it is a hidden queue.
 pub(super) fn is_hidden(queue: &QueueState) -> bool {
+    is_park_queue(queue) || queue.spec.name == KEPT
+}
+
+/// Whether it holds early messages.
+pub(super) fn is_park_queue(queue: &QueueState) -> bool {
     queue.spec.name == PARK
 }
 
@@ -71,13 +78,19 @@ impl Core {
         if known.is_some() {
             return known;
         }
+        let id = self.hidden_queue(vhost, PARK)?;
+        self.parks.insert(id, VecDeque::new());
+        Some(id)
+    }
+
+    /// A new queue that nobody sees. `None`: no id is left.
+    pub(super) fn hidden_queue(&mut self, vhost: &Name, name: &'static str) -> Option<QueueId> {
         let id = self.durable.next_queue()?;
-        let spec = QueueSpec { name: Name::from_static(PARK), durable: true, ..QueueSpec::default() };
+        let spec = QueueSpec { name: Name::from_static(name), durable: true, ..QueueSpec::default() };
         let properties = spec.properties.clone();
         self.log(Record::DefineQueue { id, vhost: vhost.clone(), spec: Box::new(spec) }, None, true);
         let first = self.durable.queue(id).map_or(1, |q| q.slots.next());
         self.live.insert(id, QueueLive::new(first, 0, None, &properties));
-        self.parks.insert(id, VecDeque::new());
         Some(id)
     }
 

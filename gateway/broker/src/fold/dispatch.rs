@@ -171,8 +171,14 @@ impl Core {
     }
 
     fn deliver_ready(&mut self, queue: QueueId) {
+        if self.durable.jobs.is_paused(queue) {
+            return;
+        }
         for _ in 0..SLICE_MESSAGES_MAX {
             let Some(seq) = self.next_fresh(queue) else { return };
+            if !self.may_hand_out(queue) {
+                return;
+            }
             let Some((priority, taker)) = self.live.get_mut(&queue).and_then(|l| l.pop_taker()) else {
                 return;
             };
@@ -238,6 +244,9 @@ impl Core {
         let mut messages = Vec::new();
         while messages.len() < waiting.fetch.max as usize && messages.len() < SLICE_MESSAGES_MAX {
             let Some(seq) = self.next_fresh(queue) else { break };
+            if !self.may_hand_out(queue) {
+                break;
+            }
             if !self.live.get(&queue).is_some_and(|l| l.frames.contains_key(&seq)) {
                 break;
             }
@@ -249,6 +258,9 @@ impl Core {
         let remaining = self.ready_count(queue);
         self.touch(queue);
         self.forget_wait(waiting.connection, waiting.fetch.consumer);
+        if let Some(pull) = self.jobs.pulls.remove(&waiter) {
+            return self.jobs_pulled(waiting.to, waiting.connection, queue, &pull, messages);
+        }
         self.answer(waiting.to, Lsn(0), Ok(Reply::Fetched { messages, remaining }));
     }
 
@@ -282,7 +294,7 @@ impl Core {
         let mut token = None;
         if !terms.auto_ack {
             if terms.tokens {
-                let made = Token(uuid::Uuid::new_v4().as_u128());
+                let made = Token(super::jobs::new_token(self.durable.jobs.has(queue)));
                 self.tokens.insert(made, (id, consumer, seq.0));
                 token = Some(made);
             }
@@ -313,9 +325,14 @@ impl Core {
         connection.window.take(delivery.window_bytes());
         Metrics::add(&self.shared.metrics.delivered, 1);
         self.message_delivered(id, &delivery);
+        if self.durable.jobs.has(queue) {
+            self.count_handed_out(queue);
+            self.job_taken(queue, seq, id, consumer, &delivery, terms.lease_ms);
+        }
         if terms.auto_ack {
             Metrics::add(&self.shared.metrics.acked, 1);
-            self.remove(queue, &SeqSet::one(seq));
+            let seqs = self.complete_jobs(queue, SeqSet::one(seq));
+            self.remove(queue, &seqs);
         }
         Some(delivery)
     }

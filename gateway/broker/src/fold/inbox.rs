@@ -15,7 +15,8 @@ use crate::feed::{Page, Parts, Subscribe};
 use crate::group::History;
 use crate::ids::{ConnectionId, QueueId, RequestId, Seq, WatchId};
 use crate::name::Name;
-use crate::request::{Browsed, Effect, Publish, Reply, Request};
+use crate::principal::Principal;
+use crate::request::{Browsed, Effect, JobRequest, Publish, Reply, Request};
 use crate::routing::Targets;
 
 /// Where answers to a call go.
@@ -70,6 +71,8 @@ pub(crate) enum Inbox {
         messages: Vec<Browsed>,
         /// There are more.
         more: bool,
+        /// The jobs that these are the messages of.
+        jobs: Option<Vec<super::jobs::JobHead>>,
     },
     /// Kept events that were asked for, read.
     History {
@@ -137,6 +140,8 @@ pub(crate) enum Task {
     Refused(BrokerError),
     /// A publish with watermark that was refused before the fold.
     RefusedPublish(BrokerError),
+    /// A request to the job engine, and who asks.
+    Job(Box<JobRequest>, Box<Principal>),
     /// Anything else.
     Request(Request),
 }

@@ -15,6 +15,7 @@ mod events;
 mod groups;
 mod holding;
 pub(crate) mod inbox;
+mod jobs;
 mod keeper;
 mod limit;
 mod live;
@@ -169,6 +170,7 @@ pub(crate) struct Core {
     woken: Vec<Arc<Watch>>,
     topic_idle_since: BTreeMap<crate::ids::TopicId, u64>,
     groups: groups::Groups,
+    jobs: jobs::JobsLive,
     volatile_ids: volatile_ids::VolatileIds,
     /// Snapshots and disk space.
     keeper: keeper::Keeper,
@@ -226,7 +228,7 @@ impl Core {
             Inbox::Resume(id) => self.resume(id),
             Inbox::Report(report) => self.report(report),
             Inbox::Loaded { queue, bodies } => self.loaded(queue, bodies),
-            Inbox::Browsed { to, messages, more } => self.browsed(to, messages, more),
+            Inbox::Browsed { to, messages, more, jobs } => self.browsed(to, messages, more, jobs),
             Inbox::History { to, history } => self.answer(to, Lsn(0), Ok(Reply::History(history))),
             Inbox::Subscribe { vhost, what, reply } => self.subscribe(&vhost, what, reply),
             Inbox::Kept(kept) => self.kept(kept),
@@ -254,6 +256,7 @@ impl Core {
             Task::Atomic(tasks) => self.atomic(to, connection, vhost, tasks),
             Task::Refused(error) => self.answer(to, Lsn(0), Err(error)),
             Task::RefusedPublish(error) => self.refuse_publish(to, error),
+            Task::Job(request, principal) => self.job(to, connection, vhost, *request, &principal),
             Task::Request(request) => self.request(to, connection, vhost, request),
         }
         self.relieve();

@@ -324,7 +324,7 @@ impl Core {
                         return Err(BrokerError::UnknownDelivery);
                     }
                 }
-                Task::Request(_) | Task::Atomic(_) => {
+                Task::Request(_) | Task::Atomic(_) | Task::Job(..) => {
                     let what = "anything but publishing and settling in an atomic request";
                     return Err(BrokerError::NotSupported { what });
                 }

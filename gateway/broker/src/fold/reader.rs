@@ -214,7 +214,7 @@ fn read_browse(job: BrowseJob, store: &dyn ShardStore, shard: ShardId) -> Inbox 
         };
         messages.extend(frame.map(message.shown));
     }
-    Inbox::Browsed { to: job.to, messages, more: job.more }
+    Inbox::Browsed { to: job.to, messages, more: job.more, jobs: job.jobs }
 }
 
 fn read_page(job: PageJob, store: &dyn ShardStore, shard: ShardId) {

@@ -91,6 +91,30 @@ impl Ready {
         self.cursor = first;
     }
 
+    /// How many are ready with a priority above 0.
+    pub(crate) fn prioritized_count(&self) -> u64 {
+        let above = self.lanes.iter().flat_map(|lanes| lanes.range(..Reverse(0)));
+        above.map(|(_, lane)| (lane.fresh.len() + lane.returned.len()) as u64).sum()
+    }
+
+    /// How many there are of each priority, ready or delayed. `ready`: how many are ready, for a queue without priorities.
+    pub(crate) fn by_priority(&self, queue: &QueueState, ready: u64) -> Vec<(i32, u64)> {
+        let mut counts = BTreeMap::new();
+        match &self.lanes {
+            None => *counts.entry(0).or_default() += ready,
+            Some(lanes) => {
+                for (rank, lane) in lanes {
+                    counts.insert(rank.0, (lane.fresh.len() + lane.returned.len()) as u64);
+                }
+            }
+        }
+        for seq in &self.delayed {
+            *counts.entry(queue.weight(Seq(*seq)).rank).or_default() += 1;
+        }
+        counts.retain(|_, count| *count > 0);
+        counts.into_iter().collect()
+    }
+
     /// Bytes of the ready messages, as far as they are counted.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
@@ -143,6 +167,11 @@ impl Ready {
             Some(lanes) => lanes.entry(Reverse(weight.rank)).or_default().returned.insert(seq),
             None => self.returned.insert(seq),
         };
+    }
+
+    /// A message waits for its time.
+    pub(crate) fn is_delayed(&self, seq: u64) -> bool {
+        self.delayed.contains(&seq)
     }
 
     /// A message came in that waits for its time.

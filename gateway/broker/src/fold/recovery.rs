@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use framegate_storage::{Claim, Lsn, ShardStore};
 
-use super::delayed::is_hidden;
+use super::delayed::{is_hidden, is_park_queue};
 use super::effects::detached;
 use super::keeper::Keeper;
 use super::live::{IdMap, QueueLive};
@@ -34,9 +34,9 @@ impl Core {
         }
         let mut parks = IdMap::default();
         for queue in state.queues() {
-            if is_hidden(queue) {
+            if is_park_queue(queue) {
                 parks.insert(queue.id, Default::default());
-            } else {
+            } else if !is_hidden(queue) {
                 editor.add_queue(&queue.vhost, queue.spec.name.clone(), queue.id);
             }
             let (first, properties) = (queue.slots.first(), &queue.spec.properties);
@@ -117,12 +117,14 @@ impl Core {
             holding: Default::default(),
             lookout: None,
             groups: Default::default(),
+            jobs: Default::default(),
             volatile_ids: Default::default(),
             shared,
         };
         // after a clean stop too: were this life lost with its start, the next one would begin as clean and give its numbers
         // again
         core.opens_at = core.log(Record::Start { clean: claim.clean }, None, true).0;
+        core.forget_lost_jobs();
         core.reset_cursors();
         core.reset_order();
         // what was held is ready again, and may be too much

@@ -62,10 +62,12 @@ impl Core {
             match settle.outcome {
                 Outcome::Ack => {
                     Metrics::add(&self.shared.metrics.acked, seqs.len());
+                    let seqs = self.complete_jobs(queue, seqs);
                     self.remove(queue, &seqs);
                 }
                 Outcome::Reject => {
                     Metrics::add(&self.shared.metrics.rejected, seqs.len());
+                    let seqs = self.reject_jobs(queue, seqs);
                     self.dead_letter(queue, &seqs, DeathReason::Rejected);
                 }
                 Outcome::Requeue { delay_ms: 0 } if is_group(queue) => {
@@ -88,7 +90,7 @@ impl Core {
     }
 
     /// Ends leases: the messages are neither leased nor ready until the caller says what they are.
-    fn release(
+    pub(super) fn release(
         &mut self,
         id: ConnectionId,
         consumer: ConsumerId,
@@ -115,13 +117,17 @@ impl Core {
             live.leased -= u64::from(released);
         }
         self.member_settles(queue, id, consumer);
+        self.fewer_at_once(queue);
+        for seq in &seqs {
+            self.jobs.active.remove(&(queue, seq.0));
+        }
         if let Some(pool) = pool {
             self.wake_pool(id, pool);
         }
         Some((queue, SeqSet::from_unsorted(seqs)))
     }
 
-    fn extend(&mut self, id: ConnectionId, consumer: ConsumerId, seqs: &[Seq], lease_ms: u64) {
+    pub(super) fn extend(&mut self, id: ConnectionId, consumer: ConsumerId, seqs: &[Seq], lease_ms: u64) {
         let deadline = self.now.mono_ms.saturating_add(lease_ms).max(1);
         let holder = self.connections.get_mut(&id).and_then(|c| c.consumers.get_mut(&consumer));
         let Some(holder) = holder else { return };
@@ -158,7 +164,9 @@ impl Core {
         if due.is_empty() {
             return;
         }
+        self.jobs_expire(id, consumer, &due);
         if let Some((queue, seqs)) = self.release(id, consumer, due) {
+            let seqs = self.stall_jobs(queue, seqs);
             self.return_to_queue(queue, &seqs, true);
             self.wake_consumer(id, consumer);
             self.forget_empty_holder(id, consumer);
@@ -219,6 +227,9 @@ impl Core {
     pub(super) fn requeue_due(&mut self, queue: QueueId, seq: u64) {
         let there = self.state(queue).queue(queue).is_some_and(|q| q.slots.get(seq).is_some());
         let weight = self.weight(queue, Seq(seq));
+        if self.jobs.lifted.remove(&(queue, seq)) {
+            return;
+        }
         if let Some(live) = self.live.get_mut(&queue) {
             live.held = live.held.saturating_sub(1);
             if there {

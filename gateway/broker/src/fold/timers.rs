@@ -12,6 +12,12 @@ use crate::ids::{ConnectionId, ConsumerId, QueueId};
 pub(super) enum Timer {
     /// A lease of a holder runs out.
     Lease(ConnectionId, ConsumerId),
+    /// An attempt of a job takes too long: which place, and when it began.
+    JobTimeout(QueueId, u64, u64),
+    /// A queue may hand out one more.
+    Look(QueueId),
+    /// Somebody has waited long enough for a job.
+    JobWait(u64),
     /// A pull has waited long enough.
     Wait(u64),
     /// A requeue delay has passed.
@@ -53,9 +59,17 @@ impl Timer {
             | Self::Retry(queue)
             | Self::Reload(queue)
             | Self::Unused(queue)
-            | Self::Expire(queue) => Some(Owner::Queue(queue)),
+            | Self::Expire(queue)
+            | Self::Look(queue)
+            | Self::JobTimeout(queue, ..) => Some(Owner::Queue(queue)),
             Self::Lease(connection, _) => Some(Owner::Connection(connection)),
-            Self::Wait(_) | Self::Mark | Self::Idle | Self::Sweep | Self::Snapshot | Self::Move => None,
+            Self::JobWait(_)
+            | Self::Wait(_)
+            | Self::Mark
+            | Self::Idle
+            | Self::Sweep
+            | Self::Snapshot
+            | Self::Move => None,
         }
     }
 }
@@ -160,6 +174,9 @@ impl Core {
             let Some(timer) = self.timers.pop_due(self.now.mono_ms) else { return };
             match timer {
                 Timer::Lease(id, consumer) => self.expire_leases(id, consumer),
+                Timer::JobTimeout(queue, seq, began_ms) => self.job_timeout(queue, seq, began_ms),
+                Timer::Look(queue) => self.mark_dirty(queue),
+                Timer::JobWait(number) => self.job_wait_over(number),
                 Timer::Wait(waiter) => self.wait_over(waiter),
                 Timer::Reload(queue) => self.reload(queue),
                 Timer::Parked(queue, seq) => self.park_due(queue, seq),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use framegate_storage::Lsn;
 
 use super::Core;
+use super::jobs::Sweep;
 use super::live::Held;
 use crate::ids::{QueueId, Seq};
 use crate::limits::SLICE_MESSAGES_MAX;
@@ -30,6 +31,8 @@ pub(super) enum Work {
         /// What is left of them.
         held: BTreeMap<u64, Held>,
     },
+    /// Many jobs of a queue change.
+    Jobs(Box<Sweep>),
 }
 
 impl Core {
@@ -56,6 +59,7 @@ impl Core {
         match self.work.pop_front() {
             Some(Work::Purge { queue, from, seqs }) => self.purge_on(queue, from, seqs),
             Some(Work::GiveBack { queue, held }) => self.give_back(queue, held),
+            Some(Work::Jobs(sweep)) => self.sweep_on(*sweep),
             None => {}
         }
     }
@@ -71,7 +75,7 @@ impl Core {
                 false
             }
             Work::Purge { queue, .. } => *queue != of,
-            Work::GiveBack { .. } => true,
+            Work::GiveBack { .. } | Work::Jobs(_) => true,
         });
     }
 

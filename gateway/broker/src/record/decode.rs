@@ -2,7 +2,7 @@
 
 use framegate_storage::{BodyRef, Pos, take_varint};
 
-use super::{Body, Record, RecordKind, SeqSet, definition, envelope, group, standing};
+use super::{Body, Record, RecordKind, SeqSet, definition, envelope, group, job, standing};
 use crate::ids::{Offset, QueueId, Seq, TopicId};
 use crate::name::Name;
 
@@ -145,6 +145,7 @@ fn content_of(
         | RecordKind::SettleGroup
         | RecordKind::FailGroup
         | RecordKind::GroupStands => group::take(kind, f)?,
+        RecordKind::Job | RecordKind::PauseJobs | RecordKind::JobRules => job::take(kind, f)?,
     };
     if !fields.rest.is_empty() {
         return Err(DecodeError(format!("{} bytes after a record of kind {kind:?}", fields.rest.len())));

@@ -5,7 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use framegate_frame::Frame;
 use framegate_storage::put_varint;
 
-use super::{Body, Record, RecordKind, SeqSet, definition, envelope, group, standing};
+use super::{Body, Record, RecordKind, SeqSet, definition, envelope, group, job, standing};
 use crate::limits::CACHE_COPY_BELOW_BYTES;
 use crate::state::OPEN_BLOCK;
 
@@ -100,7 +100,7 @@ impl Encoder {
             | Record::FailGroup { .. }
             | Record::GroupStands { .. } => group::put(&mut content, record),
             other => {
-                if !standing::put(&mut content, other) {
+                if !standing::put(&mut content, other) && !job::put(&mut content, other) {
                     definition::put(&mut content, other);
                 }
             }

@@ -9,13 +9,14 @@
 //! ACK          queue, runs: (gap, length) pairs over ascending sequence numbers
 //! ```
 //! The layouts of the envelope are drawn in `envelope.rs`, those of definitions in `definition.rs`, those of groups in
-//! `group.rs`, those of snapshots and moves in `standing.rs`.
+//! `group.rs`, those of jobs in `job.rs`, those of snapshots and moves in `standing.rs`.
 
 mod decode;
 mod definition;
 mod encode;
 mod envelope;
 mod group;
+mod job;
 mod kind;
 mod seqs;
 mod standing;
@@ -265,6 +266,22 @@ pub(crate) enum Record {
         next: Offset,
         /// Position of the newest event that is no longer kept.
         gone_to: Lsn,
+    },
+    /// A job is this from now on.
+    Job(Box<crate::state::JobEntry>),
+    /// Jobs of a queue are held back, or no longer.
+    PauseJobs {
+        /// The queue.
+        queue: QueueId,
+        /// Held back.
+        paused: bool,
+    },
+    /// How fast jobs of a queue are handed out from now on.
+    JobRules {
+        /// The queue.
+        queue: QueueId,
+        /// All of them.
+        rules: crate::job::JobRules,
     },
     /// Something stood here that was damaged: what follows may speak of what nobody knows.
     Lost,

@@ -1,9 +1,14 @@
 //! What a session asks of the broker, and (in `reply`) what it hears back. Plain data.
 
+mod jobs;
 mod reply;
 
 use framegate_frame::Frame;
 
+pub use jobs::{
+    JobAck, JobChange, JobCounts, JobError, JobEvent, JobEventKind, JobExtend, JobFail, JobInfo, JobLimits,
+    JobList, JobPull, JobReply, JobRequest, JobWorker, NewJob,
+};
 pub use reply::{
     BindingInfo, Browsed, CancelReason, ConnectionInfo, Effect, ExchangeInfo, Published, QueueInfo, Reply,
     Stats, TopicInfo,
@@ -58,6 +63,8 @@ pub enum Request {
     Define(Define),
     /// Ask about definitions and counts.
     Query(Query),
+    /// Jobs.
+    Job(Box<JobRequest>),
 }
 
 /// How the publisher hears that its message is safe.

@@ -73,6 +73,8 @@ pub enum Reply {
     Connections(Vec<ConnectionInfo>),
     /// Totals.
     Stats(Stats),
+    /// Of the job engine.
+    Job(super::JobReply),
 }
 
 /// Where a published message went.

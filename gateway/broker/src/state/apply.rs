@@ -53,6 +53,9 @@ impl State {
                 }
             }
             Record::Ack { queue, seqs } => {
+                for (first, len) in seqs.runs() {
+                    self.jobs.gone(queue, *first, *len);
+                }
                 if let Some(queue) = self.queue_mut(queue) {
                     for (first, len) in seqs.runs() {
                         queue.remove_run(*first, *len);
@@ -110,7 +113,13 @@ impl State {
                 }
                 self.queues.put(index(id.0), queue);
             }
-            Record::DeleteQueue { id } => self.delete_queue(id),
+            Record::DeleteQueue { id } => {
+                self.delete_queue(id);
+                self.jobs.queue_gone(id);
+            }
+            Record::Job(entry) => self.jobs.put(*entry),
+            Record::PauseJobs { queue, paused } => self.jobs.pause(queue, paused),
+            Record::JobRules { queue, rules } => self.jobs.rule(queue, rules),
             Record::DefineExchange { vhost, spec } => {
                 self.exchanges.insert((vhost, spec.name.clone()), spec);
             }
@@ -188,10 +197,8 @@ impl State {
                 }
             }
             Record::Move { queue, seq, body } => {
-                if let Some(slot) = self.queue_mut(queue).and_then(|q| q.slots.get_mut(seq.0))
-                    && let Some((block, offset)) = place_of(body, at)
-                {
-                    (slot.block, slot.offset) = (block, offset);
+                if let (Some(queue), Some((block, offset))) = (self.queue_mut(queue), place_of(body, at)) {
+                    queue.move_body(seq, block, offset, body.len());
                 }
             }
             Record::MoveEvent { topic, offset, body } => {

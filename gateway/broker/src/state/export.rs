@@ -14,6 +14,7 @@ use bytes::Bytes;
 use framegate_storage::{BodyRef, Lsn, Pos};
 
 use super::dedup::Remembered;
+use super::jobs::FrozenJobs;
 use super::pages::Pages;
 use super::table::Table;
 use super::{GroupState, Placed, QueueState, State, TopicState};
@@ -37,14 +38,16 @@ pub(crate) struct Frozen {
     exchanges: BTreeMap<(Name, Name), ExchangeSpec>,
     bindings: Vec<(Name, BindingSpec)>,
     dedups: Pages<Remembered>,
+    jobs: FrozenJobs,
 }
 
 impl State {
     /// Shares the state with a snapshot.
     pub(crate) fn freeze(&self) -> Frozen {
         // what follows a snapshot speaks of nothing that it does not know
-        let Self { queues, topics, groups, exchanges, bindings, dedups, holes: _ } = self;
+        let Self { queues, topics, groups, exchanges, bindings, dedups, jobs, holes: _ } = self;
         Frozen {
+            jobs: jobs.freeze(),
             queues: queues.clone(),
             topics: topics.clone(),
             groups: groups.clone(),
@@ -88,6 +91,8 @@ enum Stage {
     /// Bindings from that one on, after the queues and topics that they lead to.
     Bindings(usize),
     Dedups(u64),
+    /// A table of jobs by index.
+    Jobs(usize),
     Done,
 }
 
@@ -169,8 +174,28 @@ impl Export {
                     Self::put(encoder, &Record::Remembered { dedup, lsn, offset, time_ms });
                     at = number + 1;
                 }
-                Stage::Done
+                Stage::Jobs(0)
             }
+            Stage::Jobs(at) => match self.state.jobs.tables.get(at) {
+                None => {
+                    for (queue, rules) in &self.state.jobs.rules {
+                        Self::put(encoder, &Record::JobRules { queue: *queue, rules: *rules });
+                    }
+                    for queue in &self.state.jobs.paused {
+                        Self::put(encoder, &Record::PauseJobs { queue: *queue, paused: true });
+                    }
+                    Stage::Done
+                }
+                Some(table) => {
+                    // in the order of their ids, so that the same state gives the same pages
+                    let mut entries: Vec<_> = table.values().collect();
+                    entries.sort_unstable_by(|a, b| (&a.vhost, &a.job.id).cmp(&(&b.vhost, &b.job.id)));
+                    for entry in entries {
+                        Self::put(encoder, &Record::Job(Box::new((**entry).clone())));
+                    }
+                    Stage::Jobs(at + 1)
+                }
+            },
             Stage::Done => Stage::Done,
         }
     }

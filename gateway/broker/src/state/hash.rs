@@ -42,6 +42,7 @@ impl State {
         for (_, d) in self.dedups.freeze().iter() {
             (d.key, d.known.content, d.known.lsn.0, d.known.offset, d.time_ms).hash(&mut hasher);
         }
+        self.jobs.hash_content(&mut hasher);
         (self.queues.given(), self.topics.given()).hash(&mut hasher);
         hasher.finish()
     }

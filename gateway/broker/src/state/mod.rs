@@ -9,6 +9,7 @@ mod export;
 mod found;
 mod group;
 mod hash;
+mod jobs;
 mod pages;
 mod queue;
 mod runs;
@@ -22,6 +23,7 @@ pub(crate) use bindings::Bindings;
 pub(crate) use dedup::Dedups;
 pub(crate) use export::{Export, Frozen, PAGE_VERSION};
 pub(crate) use group::GroupState;
+pub(crate) use jobs::{JobEntry, JobOrder3, Jobs};
 pub(crate) use queue::{NO_BLOCK, OPEN_BLOCK, QueueState, Times, Weight};
 use table::Table;
 #[cfg(test)]
@@ -57,6 +59,8 @@ pub(crate) struct State {
     pub(crate) bindings: Bindings,
     /// Publishes that are remembered.
     pub(crate) dedups: Dedups,
+    /// Jobs.
+    pub(crate) jobs: Jobs,
     /// A part of the log was lost in a repair: what follows may speak of queues and topics that nobody knows. Only a
     /// reader of the log asks.
     holes: bool,

@@ -241,6 +241,14 @@ impl QueueState {
         self.aside.iter().map(|(seq, e)| (Seq(seq), Times::of(e))).filter(|(_, t)| *t != Times::default())
     }
 
+    /// A message's body stands elsewhere from now on. It may be another one, of another length.
+    pub(super) fn move_body(&mut self, seq: Seq, block: u64, offset: u32, len: u32) {
+        if let Some(slot) = self.slots.get_mut(seq.0) {
+            self.bytes = self.bytes - u64::from(slot.len) + u64::from(len);
+            (slot.block, slot.offset, slot.len) = (block, offset, len);
+        }
+    }
+
     /// Messages are gone; numbers that are not there are passed over.
     pub(super) fn remove_run(&mut self, first: u64, len: u64) {
         let end = first.saturating_add(len);
