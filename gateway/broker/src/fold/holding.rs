@@ -74,6 +74,8 @@ impl Core {
         let before = self.holding.holds.first();
         self.holding.holds.set(hold, on);
         let after = self.holding.holds.first();
+        // whoever reads that publishers are held finds the gate closed
+        self.shared.gate.set(after);
         let metrics = &self.shared.metrics;
         let gauge = match hold {
             Hold::DiskFull => &metrics.held_disk_full,
@@ -93,7 +95,6 @@ impl Core {
         } else {
             tracing::info!("no longer so: {hold}");
         }
-        self.shared.gate.set(after);
         if before.is_some() != after.is_some() {
             self.tell_publishers(after.is_some());
             if after.is_none() {

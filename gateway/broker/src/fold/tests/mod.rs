@@ -10,6 +10,7 @@ mod exchanges;
 mod feeds;
 mod found;
 mod group_modes;
+mod group_places;
 mod groups;
 mod holding;
 mod ids;
