@@ -367,9 +367,15 @@ impl Core {
 
     /// The time of a wait has passed. When there is a message that only has to be read, it waits for that too.
     pub(super) fn wait_over(&mut self, waiter: u64) {
-        let Some(waiting) = self.waiters.get(&waiter) else { return };
-        let queue = waiting.queue;
-        // dirty: it may have been read just now, and is handed out at the end of this pass
+        let Some(queue) = self.waiters.get(&waiter).map(|waiting| waiting.queue) else { return };
+        // what has been read just now is handed out before the end of the pass
+        if let Some(live) = self.live.get_mut(&queue).filter(|live| live.dirty) {
+            live.dirty = false;
+            self.dispatch(queue);
+            if !self.waiters.contains_key(&waiter) {
+                return;
+            }
+        }
         let comes = !self.is_queue_open(queue) || self.live.get(&queue).is_some_and(|l| l.loading || l.dirty);
         if comes && self.ready_count(queue) > 0 {
             self.timers.add(self.now.mono_ms + LOADING_MS, Timer::Wait(waiter));

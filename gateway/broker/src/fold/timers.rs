@@ -170,14 +170,15 @@ impl Core {
     /// Handles what is due, a slice of it.
     pub(crate) fn timer(&mut self, now: super::Now) {
         self.now = super::Now { wall_ms: now.wall_ms.max(self.now.wall_ms), mono_ms: now.mono_ms };
+        let mut waits = Vec::new();
         for _ in 0..DUE_MAX {
-            let Some(timer) = self.timers.pop_due(self.now.mono_ms) else { return };
+            let Some(timer) = self.timers.pop_due(self.now.mono_ms) else { break };
             match timer {
                 Timer::Lease(id, consumer) => self.expire_leases(id, consumer),
                 Timer::JobTimeout(queue, seq, began_ms) => self.job_timeout(queue, seq, began_ms),
                 Timer::Look(queue) => self.mark_dirty(queue),
                 Timer::JobWait(number) => self.job_wait_over(number),
-                Timer::Wait(waiter) => self.wait_over(waiter),
+                Timer::Wait(waiter) => waits.push(waiter),
                 Timer::Reload(queue) => self.reload(queue),
                 Timer::Parked(queue, seq) => self.park_due(queue, seq),
                 Timer::Retry(group) => self.retry_due(group),
@@ -193,6 +194,10 @@ impl Core {
                 Timer::Snapshot => self.snapshot_due(),
                 Timer::Move => self.move_next(),
             }
+        }
+        // what became due in the same moment comes before an empty answer
+        for waiter in waits {
+            self.wait_over(waiter);
         }
     }
 }
