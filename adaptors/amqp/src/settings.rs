@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use framegate_adaptor_api::read_section;
 use serde_json::Value;
 
 use crate::codec::FRAME_MIN_BYTES;
@@ -43,36 +44,22 @@ impl Settings {
     /// Key, value and what is allowed.
     pub(crate) fn parse(section: &Value) -> Result<Self, String> {
         let mut settings = Self::default();
-        let members = match section {
-            Value::Null => return Ok(settings),
-            Value::Object(members) => members,
-            other => return Err(format!("amqp = {other}: must be a section with keys")),
-        };
-        for (key, value) in members {
-            let number = |min: u64, max: u64| {
-                let number = value.as_u64().filter(|n| (min..=max).contains(n));
-                number.ok_or_else(|| format!("{key} = {value}: must be {min} to {max}"))
-            };
-            match key.as_str() {
-                "channel_max" => settings.channel_max = number(1, 65_535)? as u16,
+        let keys =
+            ["channel_max", "frame_bytes_max", "heartbeat_s", "login_refusal_delay_ms", "ack_timeout_ms"];
+        read_section("amqp", &keys, section, |setting| {
+            match setting.key {
+                "channel_max" => settings.channel_max = setting.number(1, 65_535)? as u16,
                 "frame_bytes_max" => {
-                    settings.frame_max = number(FRAME_MIN_BYTES.into(), 16 * 1024 * 1024)? as u32;
+                    settings.frame_max = setting.number(FRAME_MIN_BYTES.into(), 16 * 1024 * 1024)? as u32;
                 }
-                "heartbeat_s" => settings.heartbeat_s = number(0, 65_535)? as u16,
+                "heartbeat_s" => settings.heartbeat_s = setting.number(0, 65_535)? as u16,
                 "login_refusal_delay_ms" => {
-                    settings.login_refusal_delay = Duration::from_millis(number(0, 10_000)?);
+                    settings.login_refusal_delay = Duration::from_millis(setting.number(0, 10_000)?);
                 }
-                "ack_timeout_ms" => {
-                    settings.ack_timeout = Duration::from_millis(number(0, ACK_TIMEOUT_MS_MAX)?);
-                }
-                _ => {
-                    return Err(format!(
-                        "{key}: unknown key; amqp has channel_max, frame_bytes_max, heartbeat_s, \
-                         login_refusal_delay_ms and ack_timeout_ms"
-                    ));
-                }
+                _ => settings.ack_timeout = Duration::from_millis(setting.number(0, ACK_TIMEOUT_MS_MAX)?),
             }
-        }
+            Ok(())
+        })?;
         Ok(settings)
     }
 }

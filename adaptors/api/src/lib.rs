@@ -8,7 +8,7 @@
 //!
 //! Everything else is here: [`drive_stream`] and [`drive_websocket`] own sockets, limits, batching, backpressure, time and
 //! the end; [`websocket_router`] the upgrade; [`HttpContext`] and [`Client`] what HTTP routes need, [`problem`] the shape of their errors. Pieces that several
-//! protocols share: [`next_packet`] (length-prefixed packets), [`Unacked`] and [`UnackedUuids`] (delivery tags).
+//! protocols share: [`next_packet`] (length-prefixed packets), [`Unacked`] and [`UnackedUuids`] (delivery tags), [`read_section`] (settings).
 //!
 //! [`protocols`] and [`Adaptors::collect`] give what is linked in. Nothing in this crate names a protocol.
 
@@ -23,6 +23,7 @@ mod framing;
 mod outbound;
 mod problem;
 mod registry;
+mod section;
 mod session;
 #[cfg(any(test, feature = "compliance"))]
 pub mod testing;
@@ -42,6 +43,7 @@ pub use registry::{
     AdaptorPlugin, Adaptors, CounterPlugin, DefaultListener, Mount, OpenWebSocket, ProtocolPlugin,
     RegistryError, Serve, WebSocketRequest, counters, protocols,
 };
+pub use section::{Setting, read_section};
 pub use session::{
     Credentials, Login, LoginError, MESSAGE_BYTES_MAX, MessageFormat, Progress, Secret, Session,
     SessionContext, SessionError, Subscribed, Welcome,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use framegate_adaptor_api::read_section;
 use serde_json::Value;
 
 use crate::format::Format;
@@ -36,50 +37,23 @@ impl Settings {
     /// Key, value and what is allowed.
     pub(crate) fn parse(section: &Value) -> Result<Self, String> {
         let mut settings = Self::default();
-        let members = match section {
-            Value::Null => return Ok(settings),
-            Value::Object(members) => members,
-            other => return Err(format!("eventmesh = {other}: must be a section with keys")),
-        };
-        for (key, value) in members {
-            match key.as_str() {
+        let keys = ["idle_close_ms", "window", "push_body", "advertise"];
+        read_section("eventmesh", &keys, section, |setting| {
+            match setting.key {
                 "idle_close_ms" => {
-                    let ms = value.as_u64().filter(|ms| *ms <= IDLE_CLOSE_MS_MAX).ok_or_else(|| {
-                        format!("idle_close_ms = {value}: must be 0 (never) to {IDLE_CLOSE_MS_MAX}")
-                    })?;
-                    settings.idle_close = Duration::from_millis(ms);
+                    settings.idle_close = Duration::from_millis(setting.number(0, IDLE_CLOSE_MS_MAX)?);
                 }
-                "window" => {
-                    let window = value.as_u64().and_then(|window| u32::try_from(window).ok());
-                    settings.window = window
-                        .filter(|window| (1..=WINDOW_MAX).contains(window))
-                        .ok_or_else(|| format!("window = {value}: must be 1 to {WINDOW_MAX}"))?;
-                }
+                "window" => settings.window = setting.number(1, WINDOW_MAX.into())? as u32,
                 "push_body" => {
-                    settings.push_body = Some(match value.as_str() {
-                        Some("eventmeshmessage") => Format::Mesh,
-                        Some("cloudevents") => Format::CloudEvents,
-                        _ => {
-                            return Err(format!(
-                                "push_body = {value}: must be \"eventmeshmessage\" or \"cloudevents\""
-                            ));
-                        }
-                    });
+                    let formats = [("eventmeshmessage", Format::Mesh), ("cloudevents", Format::CloudEvents)];
+                    let format = |text: &str| formats.iter().find(|f| f.0 == text).map(|f| f.1);
+                    let allowed = "\"eventmeshmessage\" or \"cloudevents\"";
+                    settings.push_body = format(setting.text(allowed, |text| format(text).is_some())?);
                 }
-                "advertise" => {
-                    let address = value
-                        .as_str()
-                        .filter(|text| is_address(text))
-                        .ok_or_else(|| format!("advertise = {value}: must be \"host:port\""))?;
-                    settings.advertise = Some(address.to_owned());
-                }
-                _ => {
-                    return Err(format!(
-                        "{key}: unknown key; eventmesh has idle_close_ms, window, push_body, advertise"
-                    ));
-                }
+                _ => settings.advertise = Some(setting.text("\"host:port\"", is_address)?.to_owned()),
             }
-        }
+            Ok(())
+        })?;
         Ok(settings)
     }
 }

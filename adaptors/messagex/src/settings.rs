@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use framegate_adaptor_api::read_section;
 use serde_json::Value;
 
 /// Longest idle time that can be set: one day.
@@ -21,22 +22,10 @@ impl Settings {
     /// Key, value and what is allowed.
     pub(crate) fn parse(section: &Value) -> Result<Self, String> {
         let mut settings = Self::default();
-        let members = match section {
-            Value::Null => return Ok(settings),
-            Value::Object(members) => members,
-            other => return Err(format!("messagex = {other}: must be a section with keys")),
-        };
-        for (key, value) in members {
-            match key.as_str() {
-                "idle_close_ms" => {
-                    let ms = value.as_u64().filter(|ms| *ms <= IDLE_CLOSE_MS_MAX).ok_or_else(|| {
-                        format!("idle_close_ms = {value}: must be 0 (never) to {IDLE_CLOSE_MS_MAX}")
-                    })?;
-                    settings.idle_close = Duration::from_millis(ms);
-                }
-                _ => return Err(format!("{key}: unknown key; messagex has idle_close_ms")),
-            }
-        }
+        read_section("messagex", &["idle_close_ms"], section, |setting| {
+            settings.idle_close = Duration::from_millis(setting.number(0, IDLE_CLOSE_MS_MAX)?);
+            Ok(())
+        })?;
         Ok(settings)
     }
 }
