@@ -10,6 +10,7 @@ pub mod gateway;
 pub mod http;
 pub mod messagex;
 pub mod peers;
+pub mod receiver;
 pub mod sse;
 pub mod wait;
 pub mod websocket;

@@ -65,6 +65,27 @@ pub(crate) fn packages() -> BTreeMap<String, Package> {
     packages
 }
 
+/// Name and version of every package that is built for the platform, with tests and build scripts.
+pub(crate) fn built() -> BTreeSet<(String, String)> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let target = "x86_64-unknown-linux-gnu";
+    let output = Command::new(cargo)
+        .args(["tree", "--workspace", "--locked", "--prefix", "none", "--no-dedupe", "--format", "{p}"])
+        .args(["--edges", "normal,build,dev", "--target", target])
+        .current_dir(root())
+        .output()
+        .expect("cargo tree runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let package = |line: &str| {
+        let mut words = line.split(' ');
+        Some((words.next()?.to_owned(), words.next()?.strip_prefix('v')?.to_owned()))
+    };
+    let built: BTreeSet<_> = text.lines().filter_map(package).collect();
+    assert!(built.len() > 50, "cargo tree lists the packages");
+    built
+}
+
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }

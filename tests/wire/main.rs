@@ -27,4 +27,6 @@ mod shutdown;
 mod sse;
 mod storage;
 mod toy;
+mod webhook_faults;
+mod webhooks;
 mod websocket;

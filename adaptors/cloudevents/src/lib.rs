@@ -4,10 +4,10 @@
 //! - The routes publish in three modes, and stream topics and queues as Server-Sent Events.
 //! - The WebSocket speaks `framegate.v1.json` (operations) and `cloudevents.json` (the plain binding).
 //!
+//! - Web hooks post the events of a topic to subscribers' URLs: consent, signatures, retries, dead letters.
 //! - Filters of subscriptions, the language CESQL among them, see attributes as a subscriber does.
 //!
-//! For later versions: long poll, request/reply, acks over HTTP, groups, slow-consumer policies, presence, history,
-//! web-hook subscriptions; they are answered with `not_implemented`. Other event formats than JSON are not taken.
+//! For later versions: long poll, request/reply, acks over HTTP, groups, slow-consumer policies, presence, history; they are answered with `not_implemented`. Other event formats than JSON are not taken.
 //!
 //! What does not survive a crossing (asserted in `tests/lossy.rs`):
 //!
@@ -32,6 +32,7 @@ mod limits;
 mod metrics;
 mod plugin;
 mod settings;
+mod webhook;
 mod ws;
 
 pub use adaptor::CloudEventsAdaptor;

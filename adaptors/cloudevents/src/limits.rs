@@ -48,3 +48,58 @@ pub(crate) const DRAIN_TIME: Duration = Duration::from_secs(2);
 pub(crate) const FILTERS_MAX: usize = 100;
 /// Depth of nested filters.
 pub(crate) const FILTER_DEPTH_MAX: usize = 8;
+
+/// Longest URL of a web hook's receiver, in bytes.
+pub(crate) const HOOK_URL_BYTES_MAX: usize = 2048;
+/// Longest JSON of a web-hook subscription, in bytes.
+pub(crate) const HOOK_BYTES_MAX: usize = 64 * 1024;
+/// Headers that a subscription may add, and bytes of one value.
+pub(crate) const HOOK_HEADERS_MAX: usize = 32;
+/// See `HOOK_HEADERS_MAX`.
+pub(crate) const HOOK_HEADER_BYTES_MAX: usize = 4096;
+/// Event types that a subscription may list.
+pub(crate) const HOOK_TYPES_MAX: usize = 50;
+/// Requests of one subscription under way at once.
+pub(crate) const HOOK_INFLIGHT_MAX: u32 = 16;
+/// The same, when a subscription does not say.
+pub(crate) const HOOK_INFLIGHT_DEFAULT: u32 = 4;
+/// Events of one batch.
+pub(crate) const HOOK_BATCH_MAX: u32 = 1000;
+/// Bytes of one batch, but for a single event.
+pub(crate) const HOOK_BATCH_BYTES: usize = 1024 * 1024;
+/// Longest time that a batch waits to be full.
+pub(crate) const HOOK_BATCH_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Attempts of one event.
+pub(crate) const HOOK_ATTEMPTS_MAX: u32 = 100;
+/// Longest wait of a retry schedule.
+pub(crate) const HOOK_WAIT_MAX: Duration = Duration::from_secs(7 * 86_400);
+/// Longest time that a receiver may ask to be left alone.
+pub(crate) const HOOK_RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+/// Failures in a row behind which a receiver is left alone.
+pub(crate) const HOOK_BREAK_AFTER: u32 = 5;
+/// For how long, at first; it doubles.
+pub(crate) const HOOK_BREAK_MIN: Duration = Duration::from_secs(5);
+/// For how long at most.
+pub(crate) const HOOK_BREAK_MAX: Duration = Duration::from_secs(300);
+/// Time for a receiver to consent.
+pub(crate) const HOOK_HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// Bytes of an answer's body that are read and forgotten, so that its connection can be used again.
+pub(crate) const HOOK_ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Longest time for that.
+pub(crate) const HOOK_ANSWER_TIME: Duration = Duration::from_secs(1);
+/// Bytes of an answer's head.
+pub(crate) const HOOK_HEAD_BYTES_MAX: usize = 64 * 1024;
+/// A connection that was not used for so long is not used again.
+pub(crate) const HOOK_IDLE: Duration = Duration::from_secs(15);
+/// Addresses of a name that are tried.
+pub(crate) const HOOK_ADDRESSES_MAX: usize = 4;
+/// Attempts of a subscription that are remembered.
+pub(crate) const HOOK_HISTORY_MAX: usize = 100;
+/// A secret that was replaced signs so long beside the new one.
+pub(crate) const HOOK_ROTATION: Duration = Duration::from_secs(24 * 3600);
+/// Changes of subscriptions that wait to be written.
+pub(crate) const HOOK_CHANGES_MAX: usize = 256;
+/// Longest wait for a change to be written.
+pub(crate) const HOOK_CHANGE_TIME: Duration = Duration::from_secs(15);
+/// Time between two attempts to reach what the broker keeps for web hooks.
+pub(crate) const HOOK_AGAIN: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::adaptor::{self, CloudEventsAdaptor};
 use crate::settings::Settings;
-use crate::{http, metrics, ws};
+use crate::{http, metrics, webhook, ws};
 
 const SHARED: DefaultListener = DefaultListener::Shared("http");
 
@@ -23,6 +23,10 @@ inventory::submit! {
 
 inventory::submit! {
     CounterPlugin { name: "cloudevents", read: || metrics::counters().snapshot().to_vec() }
+}
+
+inventory::submit! {
+    CounterPlugin { name: "cloudevents", read: webhook::counters }
 }
 
 inventory::submit! {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::webhook::{Block, Guard, Sink};
+
 const MIB: usize = 1 << 20;
 
 /// What the operator can set.
@@ -32,6 +34,74 @@ pub(crate) struct Settings {
     pub(crate) retry_ms: u64,
     /// Longest life of a stream in seconds, shortened by up to a fifth at random; 0: no limit.
     pub(crate) lifetime_s: u64,
+    /// Web hooks that are sent from here.
+    pub(crate) webhooks: WebhookSettings,
+}
+
+/// The section `protocols.cloudevents.webhooks`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct WebhookSettings {
+    /// Who we say that we are, a DNS name (`WebHook-Request-Origin`).
+    pub(crate) origin: String,
+    /// Receivers may be reached without TLS.
+    pub(crate) plain_http: bool,
+    /// Addresses and blocks that may be connected to although they are not public.
+    pub(crate) allow_addresses: Vec<String>,
+    /// Every receiver must consent by the OPTIONS handshake; false: a subscription may do without.
+    pub(crate) handshake_required: bool,
+    /// URL under which receivers reach this server, to consent later; empty: none.
+    pub(crate) callback_url: String,
+    /// Time for one attempt, from the name lookup to the answer's head, in ms.
+    pub(crate) timeout_ms: u64,
+    /// Subscriptions of the listener; 0: none can be made.
+    pub(crate) subscriptions_max: usize,
+    /// A subscription whose attempts have all failed for so long is disabled; 0: never.
+    pub(crate) disable_after_s: u64,
+}
+
+impl Default for WebhookSettings {
+    fn default() -> Self {
+        Self {
+            origin: "localhost".to_owned(),
+            plain_http: false,
+            allow_addresses: Vec::new(),
+            handshake_required: true,
+            callback_url: String::new(),
+            timeout_ms: 15_000,
+            subscriptions_max: 1000,
+            disable_after_s: 5 * 86_400,
+        }
+    }
+}
+
+impl WebhookSettings {
+    /// The guard, of settings that were checked.
+    pub(crate) fn guard(&self) -> Guard {
+        Guard::new(self.allow_addresses.iter().filter_map(|text| text.parse().ok()).collect())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let range = |key: &str, value: u64, from: u64, to: u64| {
+            let wrong = || Err(format!("webhooks.{key} = {value}: allowed are {from} to {to}"));
+            if (from..=to).contains(&value) { Ok(()) } else { wrong() }
+        };
+        range("timeout_ms", self.timeout_ms, 100, 120_000)?;
+        range("subscriptions_max", self.subscriptions_max as u64, 0, 10_000)?;
+        range("disable_after_s", self.disable_after_s, 0, 365 * 86_400)?;
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+        if self.origin.is_empty() || !self.origin.bytes().all(is_name) {
+            return Err(format!("webhooks.origin = {:?}: must be a DNS name", self.origin));
+        }
+        for text in &self.allow_addresses {
+            text.parse::<Block>().map_err(|error| format!("webhooks.allow_addresses: {error}"))?;
+        }
+        if !self.callback_url.is_empty() {
+            Sink::parse(&self.callback_url, self.plain_http)
+                .map_err(|error| format!("webhooks.callback_url = {:?}: {error}", self.callback_url))?;
+        }
+        Ok(())
+    }
 }
 
 impl Default for Settings {
@@ -47,6 +117,7 @@ impl Default for Settings {
             heartbeat_s: 20,
             retry_ms: 3000,
             lifetime_s: 0,
+            webhooks: WebhookSettings::default(),
         }
     }
 }
@@ -88,6 +159,7 @@ impl Settings {
         range("heartbeat_s", self.heartbeat_s, 0, 3600)?;
         range("retry_ms", self.retry_ms, 100, 3_600_000)?;
         range("lifetime_s", self.lifetime_s, 0, 7 * 86_400)?;
+        self.webhooks.check()?;
         for origin in &self.cors_origins {
             check_origin(origin)?;
         }
@@ -136,6 +208,10 @@ mod tests {
             (json!({"cors_origins": ["null"]}), "cors_origins = \"null\""),
             (json!({"webhook_origins": [""]}), "webhook_origins"),
             (json!({"event_bytes_max": 1}), "event_bytes_max = 1: allowed are 65536 to"),
+            (json!({"webhooks": {"timeout_ms": 1}}), "webhooks.timeout_ms = 1: allowed are 100 to 120000"),
+            (json!({"webhooks": {"origin": "a/b"}}), "webhooks.origin"),
+            (json!({"webhooks": {"allow_addresses": ["local"]}}), "webhooks.allow_addresses: \"local\""),
+            (json!({"webhooks": {"callback_url": "http://a/"}}), "webhooks.callback_url"),
             (json!({"heart": 1}), "unknown field `heart`"),
             (json!({"heartbeat_s": "x"}), "invalid type"),
         ];

@@ -61,6 +61,11 @@ impl Filters {
         self.0.is_empty()
     }
 
+    /// Whether a message passes, as a subscriber sees it.
+    pub(crate) fn pass_message(&self, message: Egress<'_>) -> bool {
+        self.is_empty() || self.pass(&View(message))
+    }
+
     /// Whether an event of a feed passes.
     pub(crate) fn pass_event(&self, event: &FeedEvent, headers: &HeaderTable) -> bool {
         if self.is_empty() {

@@ -1,6 +1,6 @@
 //! CloudEvents over HTTP: publishing in three modes, Server-Sent Events, problems and cross-origin rules.
 
-mod body;
+pub(crate) mod body;
 mod clocks;
 pub(crate) mod cors;
 mod dedup;

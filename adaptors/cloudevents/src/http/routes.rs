@@ -41,7 +41,8 @@ pub(crate) fn router(http: &HttpContext) -> Router {
     let mut settings = Settings::of(&http.settings);
     settings.event_bytes_max = settings.event_bytes_max.min(http.message_bytes_max);
     let headers = Arc::new(http.adaptors.headers().clone());
-    routes().with_state(Arc::new(Context { http: http.clone(), settings, headers }))
+    let webhooks = crate::webhook::router(http, &settings);
+    routes().with_state(Arc::new(Context { http: http.clone(), settings, headers })).merge(webhooks)
 }
 
 fn routes() -> Router<Arc<Context>> {
@@ -76,9 +77,6 @@ async fn topics(State(context): Shared, request: HttpRequest) -> Response<Body> 
 async fn unknown(State(context): Shared, request: HttpRequest) -> Response<Body> {
     let refusal = match request.uri().path() {
         "/v1/acks" => Problem::not_implemented("acks over HTTP"),
-        path if path == "/v1/subscriptions" || path.starts_with("/v1/subscriptions/") => {
-            Problem::not_implemented("web-hook subscriptions")
-        }
         _ => Problem::new(404, "not_found", "no such route"),
     };
     finish(&context, request.headers(), refusal.response())

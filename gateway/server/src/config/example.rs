@@ -81,6 +81,13 @@ fn the_example_shows_defaults_and_every_key() {
         assert!(known.iter().any(|k| k == key), "{key}");
     }
 
+    // Sections of protocols are theirs to check.
+    if cfg!(feature = "bundle") {
+        let protocols = framegate_adaptor_api::protocols().expect("no two of one name");
+        let planned = crate::listeners::plan(&protocols, &config, &Origins::default());
+        assert!(planned.is_ok(), "{}", planned.err().map(|e| e.to_string()).unwrap_or_default());
+    }
+    config.protocols.clear();
     config.listeners.clear();
     config.auth.users.clear();
     config.auth.tokens.clear();
