@@ -101,5 +101,7 @@ pub(crate) const HOOK_ROTATION: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const HOOK_CHANGES_MAX: usize = 256;
 /// Longest wait for a change to be written.
 pub(crate) const HOOK_CHANGE_TIME: Duration = Duration::from_secs(15);
+/// After a start: time between two looks whether all subscriptions were read.
+pub(crate) const HOOK_LOOK: Duration = Duration::from_millis(5);
 /// Time between two attempts to reach what the broker keeps for web hooks.
 pub(crate) const HOOK_AGAIN: Duration = Duration::from_secs(1);

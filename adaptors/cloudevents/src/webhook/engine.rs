@@ -11,7 +11,7 @@ use framegate_broker::{
     Request, RequestId, Seq,
 };
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::attempt::Post;
 use super::counters::COUNTERS;
@@ -23,7 +23,7 @@ use super::store;
 use super::worker::Job;
 use crate::http::now_ms;
 use crate::http::problem::Problem;
-use crate::limits::{HOOK_AGAIN, HOOK_CHANGES_MAX};
+use crate::limits::{HOOK_AGAIN, HOOK_CHANGE_TIME, HOOK_CHANGES_MAX, HOOK_LOOK};
 use crate::metrics::Counters;
 use crate::settings::WebhookSettings;
 
@@ -58,6 +58,8 @@ pub(crate) struct Shown {
 #[derive(Clone)]
 pub(crate) struct Hooks {
     table: watch::Sender<Arc<HashMap<String, Shown>>>,
+    /// After a start: whether the table has all that is kept.
+    loaded: watch::Sender<bool>,
     pub(crate) commands: mpsc::Sender<Command>,
     pub(crate) http: HttpContext,
     pub(crate) settings: Arc<WebhookSettings>,
@@ -71,6 +73,7 @@ impl Hooks {
         let sender = Sender::new(settings.guard(), Duration::from_millis(settings.timeout_ms));
         let hooks = Self {
             table: watch::channel(Arc::default()).0,
+            loaded: watch::channel(false).0,
             commands,
             http: http.clone(),
             settings: Arc::new(settings),
@@ -80,6 +83,16 @@ impl Hooks {
         let engine = Engine { hooks: hooks.clone(), changes, slots: HashMap::new(), headers, lost: false };
         tokio::spawn(engine.run());
         hooks
+    }
+
+    /// Waits until the table has all that is kept.
+    ///
+    /// # Errors
+    /// It takes too long.
+    pub(crate) async fn loaded(&self) -> Result<(), Problem> {
+        let mut loaded = self.loaded.subscribe();
+        let is_loaded = timeout(HOOK_CHANGE_TIME, loaded.wait_for(|loaded| *loaded)).await;
+        if matches!(is_loaded, Ok(Ok(_))) { Ok(()) } else { Err(unavailable()) }
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<Shown> {
@@ -152,6 +165,8 @@ struct Engine {
 enum Asked {
     Written(String),
     GroupDeleted(String),
+    /// Whether the queue has handed out all that was in it.
+    Looked,
 }
 
 struct Link {
@@ -218,6 +233,7 @@ impl Engine {
         requests.push(store::consume());
         link.ask_all(requests).await?;
         loop {
+            let looks = !*self.hooks.loaded.borrow() && link.asked.is_empty();
             tokio::select! {
                 effects = link.outbox.recv() => {
                     for effect in effects.ok_or(BrokerError::Stopping)? {
@@ -228,6 +244,7 @@ impl Engine {
                     Some(command) => self.change(&mut link, command).await?,
                     None => return Err(BrokerError::Stopping),
                 },
+                () = sleep(HOOK_LOOK), if looks => link.ask(store::look(), Some(Asked::Looked)).await?,
             }
         }
     }
@@ -245,8 +262,15 @@ impl Engine {
                     Ok(())
                 }
                 (Some(Asked::GroupDeleted(id)), _) => self.ended(link, &id).await,
+                (Some(Asked::Looked), Ok(reply)) => {
+                    self.hooks.loaded.send_if_modified(|loaded| {
+                        *loaded = store::is_handed_out(&reply);
+                        *loaded
+                    });
+                    Ok(())
+                }
                 // the queue is somebody else's, or holds other messages
-                (None, Err(error)) => Err(error),
+                (None | Some(Asked::Looked), Err(error)) => Err(error),
                 _ => Ok(()),
             },
             Effect::Cancelled { reason, .. } => {

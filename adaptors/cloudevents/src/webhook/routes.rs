@@ -78,6 +78,7 @@ async fn route(context: &Context, request: HttpRequest) -> Answer {
         answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
         return Ok(answer);
     }
+    context.hooks.loaded().await?;
     // whoever knows the token is the receiver
     if let [id, "consent", token] = parts.as_slice() {
         return consented(&context.hooks, id, token, request.headers()).await;

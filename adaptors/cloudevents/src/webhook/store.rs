@@ -2,8 +2,8 @@
 //! consumer and holds them all; a change publishes the new version and settles the old one as one block. Knows no worker.
 
 use framegate_broker::{
-    Answer, Consume, ConsumerId, Define, Delivery, Lease, Name, Outcome, Principal, Publish, QueueProperties,
-    QueueSpec, Reply, Request, Seq, Settle,
+    Answer, Consume, ConsumerId, Define, Delivery, Lease, Name, Outcome, Principal, Publish, Query,
+    QueueProperties, QueueSpec, Reply, Request, Seq, Settle,
 };
 use framegate_frame::{Frame, FrameKind, names};
 
@@ -41,6 +41,16 @@ pub(crate) fn consume() -> Request {
         tokens: false,
         priority: 0,
     })
+}
+
+/// Asks how much of it has not been handed out yet.
+pub(crate) fn look() -> Request {
+    Request::Query(Query::Queue(Name::from_static(QUEUE)))
+}
+
+/// Whether all of it has.
+pub(crate) fn is_handed_out(reply: &Reply) -> bool {
+    matches!(reply, Reply::Queue(queue) if queue.ready == 0)
 }
 
 /// Writes a version, in place of an older one.
