@@ -165,7 +165,7 @@ fn a_receiver_may_consent_later_at_the_callback() {
     assert!(path.starts_with(&format!("/v1/subscriptions{}/consent/", id_of(&made))), "{path}");
     assert_eq!(call(&gateway, "POST", &format!("{}/pause", id_of(&made)), &Value::Null).status, 409);
     let address = gateway.address("http");
-    let wrong = format!("{}x", path);
+    let wrong = format!("{path}x");
     assert_eq!(request(&address, "GET", &wrong, &[], b"").status, 404);
     publish(&gateway, "t", "early");
     assert_eq!(request(&address, "POST", &path, &[("WebHook-Allowed-Rate", "6000")], b"").status, 204);
