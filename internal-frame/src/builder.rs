@@ -11,6 +11,7 @@ use crate::layout::{HEADER_BYTES, Header};
 use crate::limits::{Limits, NameRule};
 use crate::names::PRIVATE_PREFIX;
 use crate::plan::Plan;
+use crate::private::Private;
 use crate::unique::{NameIndex, NameScan};
 
 /// Bytes reserved ahead of the data received, at first.
@@ -152,6 +153,26 @@ impl Frame {
         builder.push(data)?;
         builder.finish()
     }
+
+    /// A copy with other values of some attributes, which then come last; `None`: without that one. Kind, data and what only
+    /// adaptors read stay.
+    ///
+    /// # Errors
+    /// As [`FrameBuilder::new`].
+    pub fn with_attributes(
+        &self,
+        changes: &[(&str, Option<&str>)],
+        limits: &Limits,
+    ) -> Result<Frame, FrameError> {
+        let is_changed = |name: &str| changes.iter().any(|(changed, _)| *changed == name);
+        let kept = self.attrs().filter(|(name, _)| !name.starts_with(PRIVATE_PREFIX) && !is_changed(name));
+        let set = changes.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
+        let private = self.private().map(|(adaptor, text)| Private::escaped(adaptor, text));
+        let head = FrameHead::new(self.kind()).private(private);
+        let mut builder = FrameBuilder::new(head, kept.chain(set), self.data().len(), limits)?;
+        builder.push(self.data())?;
+        builder.finish()
+    }
 }
 
 #[inline]
@@ -163,12 +184,29 @@ fn put_name(buffer: &mut Vec<u8>, name_bytes: usize) {
 mod tests {
     use super::*;
     use crate::kind::Flags;
-    use crate::private::Private;
 
     const EVENT: FrameHead<'_> = FrameHead::new(FrameKind::Event);
 
     fn event(data_bytes: usize) -> FrameBuilder {
         FrameBuilder::new(EVENT, [("id", "1")], data_bytes, &Limits::GATEWAY).unwrap()
+    }
+
+    #[test]
+    fn copy_has_other_values_and_keeps_the_rest() {
+        let attributes = [("id", "1"), ("replyto", "old"), ("type", "t")];
+        let head = EVENT.private(Some(Private::bytes("a", b"\0\x01")));
+        let mut builder = FrameBuilder::new(head, attributes, 2, &Limits::GATEWAY).unwrap();
+        builder.push(b"hi").unwrap();
+        let frame = builder.finish().unwrap();
+        let copy = frame
+            .with_attributes(
+                &[("replyto", Some("new")), ("type", None), ("more", Some("m"))],
+                &Limits::GATEWAY,
+            )
+            .unwrap();
+        let shown: Vec<_> = copy.attrs().filter(|(name, _)| !name.starts_with('~')).collect();
+        assert_eq!(shown, [("id", "1"), ("replyto", "new"), ("more", "m")]);
+        assert_eq!((copy.kind(), copy.data(), copy.private()), (frame.kind(), frame.data(), frame.private()));
     }
 
     #[test]

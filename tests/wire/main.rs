@@ -21,6 +21,7 @@ mod holding;
 mod hostile;
 mod matrix;
 mod messagex;
+mod polling;
 mod recovery;
 mod semantics;
 mod shutdown;

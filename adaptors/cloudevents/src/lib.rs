@@ -7,7 +7,7 @@
 //! - Web hooks post the events of a topic to subscribers' URLs: consent, signatures, retries, dead letters.
 //! - Filters of subscriptions, the language CESQL among them, see attributes as a subscriber does.
 //!
-//! For later versions: long poll, request/reply, acks over HTTP, groups, slow-consumer policies, presence, history; they are answered with `not_implemented`. Other event formats than JSON are not taken.
+//! For later versions: groups on streams and WebSockets, request, presence and history over WebSocket, slow-consumer policies; they are answered with `not_implemented`. Other event formats than JSON are not taken.
 //!
 //! What does not survive a crossing (asserted in `tests/lossy.rs`):
 //!

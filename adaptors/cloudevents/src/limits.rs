@@ -49,6 +49,21 @@ pub(crate) const FILTERS_MAX: usize = 100;
 /// Depth of nested filters.
 pub(crate) const FILTER_DEPTH_MAX: usize = 8;
 
+/// Events of one long poll, unless the client says how many.
+pub(crate) const POLL_EVENTS_DEFAULT: u32 = 10;
+/// Most events of one long poll, and ids of one request that settles them.
+pub(crate) const POLL_EVENTS_MAX: u32 = 1000;
+/// Longest wait of a long poll or for a reply.
+pub(crate) const POLL_WAIT_MAX: Duration = Duration::from_secs(300);
+/// Wait for a reply, unless the client says how long.
+pub(crate) const CALL_WAIT_DEFAULT: Duration = Duration::from_secs(30);
+/// Events of one page of history, unless the client says how many.
+pub(crate) const HISTORY_EVENTS_DEFAULT: u32 = 100;
+/// Most events of one page of history.
+pub(crate) const HISTORY_EVENTS_MAX: u32 = 1000;
+/// Longest body that settles deliveries, in bytes.
+pub(crate) const ACKS_BYTES_MAX: usize = 256 * 1024;
+
 /// Longest URL of a web hook's receiver, in bytes.
 pub(crate) const HOOK_URL_BYTES_MAX: usize = 2048;
 /// Longest JSON of a web-hook subscription, in bytes.

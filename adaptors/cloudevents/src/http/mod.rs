@@ -1,10 +1,15 @@
 //! CloudEvents over HTTP: publishing in three modes, Server-Sent Events, problems and cross-origin rules.
 
+pub(crate) mod about;
+mod acks;
 pub(crate) mod body;
+mod call;
 mod clocks;
 pub(crate) mod cors;
 mod dedup;
+pub(crate) mod group;
 mod header;
+mod poll;
 pub(crate) mod problem;
 pub(crate) mod publish;
 pub(crate) mod query;

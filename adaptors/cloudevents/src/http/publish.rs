@@ -10,6 +10,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::call::REPLY_PREFIX;
 use super::header::{self as attributes, Binary, header_of};
 use super::problem::Problem;
 use super::{dedup, media_type};
@@ -90,6 +91,13 @@ pub(crate) struct Ready {
     pub(crate) id: String,
     pub(crate) source: String,
     pub(crate) publish: Publish,
+}
+
+impl Ready {
+    /// It answers a request: it goes to the queue of whoever waits.
+    pub(crate) fn is_reply(&self) -> bool {
+        self.publish.keys.first().is_some_and(|key| key.starts_with(REPLY_PREFIX))
+    }
 }
 
 /// What a request asks for.
@@ -194,7 +202,11 @@ fn topic_of(head: &Head<'_>, event: &Event, place: &dyn Fn(&str) -> Place) -> Re
 
 fn publish_of(head: &Head<'_>, event: &Event, topic: Name) -> Result<Ready, Problem> {
     let Inbound { frame, persistent, priority, ttl_ms, delay_ms, keys } = inbound(event, Some(head.now_ms))?;
-    let mut publish = Publish { persistent, priority, ttl_ms, delay_ms, ..Publish::to_topic(topic, frame) };
+    let to = match topic.starts_with(REPLY_PREFIX) {
+        true => Publish::new(Name::default(), topic, frame),
+        false => Publish::to_topic(topic, frame),
+    };
+    let mut publish = Publish { persistent, priority, ttl_ms, delay_ms, ..to };
     publish.keys.extend(keys);
     let text = |name| event.get(name).unwrap_or_default().to_owned();
     Ok(Ready { id: text(ID), source: text(SOURCE), publish })

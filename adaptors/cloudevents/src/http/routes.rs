@@ -22,7 +22,8 @@ use super::sse::{Ask, Source, lifetime, refused_in_band, response};
 use super::sse_body::{Options as BodyOptions, SseBody};
 use super::sse_filter::Filtered;
 use super::sse_queue::{Options as QueueOptions, QueueStream};
-use super::{body, cors, problem::Problem, resume};
+use super::{about, acks, body, call, cors, poll, problem::Problem, resume};
+use crate::limits::ACKS_BYTES_MAX;
 use crate::settings::Settings;
 
 struct Context {
@@ -49,6 +50,7 @@ fn routes() -> Router<Arc<Context>> {
     Router::new()
         .route("/v1/events", any(events))
         .route("/v1/topics/{*rest}", any(topics))
+        .route("/v1/acks", any(acks))
         .route("/v1/sse", any(sse))
         .route("/v1/{*rest}", any(unknown))
 }
@@ -59,27 +61,96 @@ async fn events(State(context): Shared, request: HttpRequest) -> Response<Body> 
 
 async fn topics(State(context): Shared, request: HttpRequest) -> Response<Body> {
     let path = request.uri().path().to_owned();
-    let refusal = match TopicPath::parse(&path) {
-        Ok(TopicPath { topic, action: "events" }) if request.method() != Method::GET => {
-            return publish_route(&context, request, Some(topic)).await;
+    match TopicPath::parse(&path) {
+        Ok(TopicPath { topic, action: "events" })
+            if matches!(*request.method(), Method::GET | Method::OPTIONS) =>
+        {
+            asked(&context, request, "GET, POST, OPTIONS", async |client, query, _| {
+                let ask = poll::Ask::read(&query)?;
+                let stopping = context.http.stopping.clone();
+                poll::poll(client, &topic, ask, &context.headers, stopping).await
+            })
+            .await
         }
-        Ok(TopicPath { action: "events", .. }) => Problem::not_implemented("long poll"),
-        Ok(TopicPath { action: "request", .. }) => Problem::not_implemented("request/reply"),
-        Ok(TopicPath { action: "presence" | "history", .. }) => {
-            Problem::not_implemented("presence and history")
+        Ok(TopicPath { topic, action: "events" }) => publish_route(&context, request, Some(topic)).await,
+        Ok(TopicPath { topic, action: "request" }) => {
+            asked(&context, request, "POST, OPTIONS", async |client, query, request| {
+                call_route(&context, &client, &query, request, &topic).await
+            })
+            .await
         }
-        Ok(_) => Problem::new(404, "not_found", "no such route"),
-        Err(problem) => problem,
-    };
-    finish(&context, request.headers(), refusal.response())
+        Ok(TopicPath { topic, action: "presence" }) => {
+            asked(&context, request, "GET, OPTIONS", async |client, _, _| {
+                Ok(json_response(StatusCode::OK, &about::presence(&client, &topic).await?))
+            })
+            .await
+        }
+        Ok(TopicPath { topic, action: "history" }) => {
+            asked(&context, request, "GET, OPTIONS", async |client, query, _| {
+                about::history(&client, about::read(&topic, &query)?, &context.headers).await
+            })
+            .await
+        }
+        Ok(_) => no_route(&context, &request),
+        Err(problem) => finish(&context, request.headers(), problem.response()),
+    }
+}
+
+async fn acks(State(context): Shared, request: HttpRequest) -> Response<Body> {
+    asked(&context, request, "POST, OPTIONS", async |client, _, request| {
+        let (parts, body) = request.into_parts();
+        let body = body::read(&parts.headers, body, ACKS_BYTES_MAX, &context.http.budget).await?;
+        Ok(json_response(StatusCode::OK, &acks::settle_all(&client, &body).await?))
+    })
+    .await
 }
 
 async fn unknown(State(context): Shared, request: HttpRequest) -> Response<Body> {
-    let refusal = match request.uri().path() {
-        "/v1/acks" => Problem::not_implemented("acks over HTTP"),
-        _ => Problem::new(404, "not_found", "no such route"),
+    no_route(&context, &request)
+}
+
+fn no_route(context: &Context, request: &HttpRequest) -> Response<Body> {
+    let refusal = Problem::new(404, "not_found", "no such route");
+    finish(context, request.headers(), refusal.response())
+}
+
+/// A route with methods of its own: `OPTIONS`, refused methods and credentials are the same for all.
+async fn asked(
+    context: &Context,
+    request: HttpRequest,
+    methods: &'static str,
+    answer: impl AsyncFnOnce(Client, Query, HttpRequest) -> Result<Response<Body>, Problem>,
+) -> Response<Body> {
+    let headers = request.headers().clone();
+    let query = Query::parse(request.uri().query());
+    let answered = match request.method() {
+        &Method::OPTIONS => options(methods, &headers, &context.settings),
+        method if methods.split(", ").any(|name| name == method.as_str()) => {
+            match client(context, &headers, &query).await {
+                Ok(client) => answer(client, query, request).await.unwrap_or_else(|p| p.response()),
+                Err(problem) => problem.response(),
+            }
+        }
+        _ => not_allowed(methods),
     };
-    finish(&context, request.headers(), refusal.response())
+    finish(context, &headers, answered)
+}
+
+/// An event that wants an answer.
+async fn call_route(
+    context: &Context,
+    client: &Client,
+    query: &Query,
+    request: HttpRequest,
+    topic: &str,
+) -> Result<Response<Body>, Problem> {
+    let wait = call::wait(request.headers());
+    match read_request(context, client, query, request, Some(topic)).await?.1 {
+        Asked::One(ready) => {
+            call::call(client, *ready, wait, &context.headers, context.http.stopping.clone()).await
+        }
+        Asked::Batch(_) => Err(Problem::new(415, "unsupported_format", "a batch has no reply")),
+    }
 }
 
 async fn publish_route(context: &Context, request: HttpRequest, topic: Option<String>) -> Response<Body> {
@@ -125,31 +196,48 @@ async fn publish(
     request: HttpRequest,
     topic: Option<String>,
 ) -> Result<(StatusCode, Value), Problem> {
+    let query = Query::parse(request.uri().query());
+    let client = client(context, request.headers(), &query).await?;
+    let (headers, asked) = read_request(context, &client, &query, request, topic.as_deref()).await?;
+    match asked {
+        Asked::One(ready) => {
+            let is_reply = ready.is_reply();
+            let published = client.publish(ready.publish).await?;
+            if is_reply && published.queues == 0 && !published.duplicate {
+                return Err(Problem::new(404, "not_found", "nobody waits for this reply any more"));
+            }
+            Ok((StatusCode::ACCEPTED, accepted(&ready.id, &ready.source, &published)))
+        }
+        Asked::Batch(events) if prefers(&headers, "return", "representation") => {
+            publish_some(&client, events).await
+        }
+        Asked::Batch(events) => publish_all(&client, events).await,
+    }
+}
+
+/// Reads what a request publishes; gives its headers, too.
+async fn read_request(
+    context: &Context,
+    client: &Client,
+    query: &Query,
+    request: HttpRequest,
+    topic: Option<&str>,
+) -> Result<(HeaderMap, Asked), Problem> {
     let (parts, body) = request.into_parts();
-    let query = Query::parse(parts.uri.query());
-    let client = client(context, &parts.headers, &query).await?;
     let mode = Mode::of(&parts.headers)?;
     let body =
         body::read(&parts.headers, body, mode.bytes_max(&context.settings), &context.http.budget).await?;
     let head = Head {
         headers: &parts.headers,
-        topic: topic.as_deref(),
+        topic,
         fallback: query.get("topic"),
         vhost: &client.vhost,
         user: client.principal.name(),
         now_ms: now_ms(),
         settings: &context.settings,
     };
-    match read(&head, mode, body)? {
-        Asked::One(ready) => {
-            let published = client.publish(ready.publish).await?;
-            Ok((StatusCode::ACCEPTED, accepted(&ready.id, &ready.source, &published)))
-        }
-        Asked::Batch(events) if prefers(&parts.headers, "return", "representation") => {
-            publish_some(&client, events).await
-        }
-        Asked::Batch(events) => publish_all(&client, events).await,
-    }
+    let asked = read(&head, mode, body)?;
+    Ok((parts.headers, asked))
 }
 
 /// All events as one block, or none.

@@ -22,12 +22,12 @@ use super::handshake::{self, Consent};
 use super::message::{HeaderEncoding, Message, Mode};
 use super::record::{Record, Status};
 use super::signature::Secret;
-use super::spec::{Spec, start_of};
+use super::spec::Spec;
 use super::{merge, store};
 use crate::event::{EVENT_LIMITS, Place};
 use crate::http::problem::Problem;
 use crate::http::query::Query;
-use crate::http::{body, cors, now_ms};
+use crate::http::{body, cors, group, now_ms};
 use crate::limits::{HOOK_BYTES_MAX, HOOK_CHANGE_TIME, HOOK_HANDSHAKE_TIME};
 use crate::metrics::Counters;
 use crate::settings::Settings;
@@ -372,7 +372,7 @@ async fn test(context: &Context, client: &Client, id: &str) -> Answer {
 /// Everything from a place on is sent (again).
 async fn replay(context: &Context, client: &Client, id: &str, query: &Query) -> Answer {
     let record = own(context, client, id)?.record;
-    let from = query.get("from").and_then(start_of);
+    let from = query.get("from").and_then(group::start_of);
     let to: GroupStart =
         from.ok_or_else(|| Problem::at(Place::Query("from"), "is neither latest, earliest nor a time"))?;
     let topic = Name::topic(&record.spec.config.topic)?;

@@ -13,8 +13,9 @@ use super::message::{HeaderEncoding, Mode};
 use super::signature::Secret;
 use super::sink::Sink;
 use super::verdict::SCHEDULE_MS;
-use crate::event::{Place, to_unix_ms};
+use crate::event::Place;
 use crate::filter::Filters;
+use crate::http::group::start_of;
 use crate::http::problem::Problem;
 use crate::limits::{
     HOOK_ATTEMPTS_MAX, HOOK_BATCH_MAX, HOOK_BATCH_WAIT_MAX, HOOK_HEADER_BYTES_MAX, HOOK_HEADERS_MAX,
@@ -351,15 +352,6 @@ impl Spec {
         all.extend(self.filters.iter().cloned());
         let filters = Filters::parse(&Value::Array(all)).map_err(|error| at("filters", &error.detail))?;
         Ok(filters)
-    }
-}
-
-/// `latest`, `earliest` or a time.
-pub(crate) fn start_of(text: &str) -> Option<GroupStart> {
-    match text {
-        "latest" => Some(GroupStart::Latest),
-        "earliest" => Some(GroupStart::Earliest),
-        time => Some(GroupStart::Time(u64::try_from(to_unix_ms(time)?).unwrap_or(0))),
     }
 }
 

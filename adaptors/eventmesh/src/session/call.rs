@@ -9,7 +9,7 @@ use framegate_adaptor_api::{Egress, Outbound};
 use framegate_broker::{
     Consume, ConsumerId, Define, Delivery, Name, Publish, QueueProperties, QueueSpec, Request,
 };
-use framegate_frame::{Frame, FrameBuilder, FrameError, FrameHead, Limits, Private, names};
+use framegate_frame::{Frame, FrameError, Limits, names};
 use uuid::Uuid;
 
 use super::conversation::{Conversation, Waiting};
@@ -77,16 +77,8 @@ impl Calls {
 
 /// The frame with other values for where its reply goes and what it belongs to.
 fn addressed(frame: &Frame, correlation: &str, reply_to: Option<&Name>) -> Result<Frame, FrameError> {
-    let kept = frame.attrs().filter(|(name, _)| {
-        !name.starts_with('~') && ![names::EMCORRELATIONID, names::REPLYTO].contains(name)
-    });
     let own = [(names::EMCORRELATIONID, Some(correlation)), (names::REPLYTO, reply_to.map(Name::as_str))];
-    let own = own.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    let private = frame.private().map(|(adaptor, text)| Private::escaped(adaptor, text));
-    let head = FrameHead::new(frame.kind()).private(private);
-    let mut builder = FrameBuilder::new(head, kept.chain(own), frame.data().len(), &Limits::GATEWAY)?;
-    builder.push(frame.data())?;
-    builder.finish()
+    frame.with_attributes(&own, &Limits::GATEWAY)
 }
 
 impl Conversation {
