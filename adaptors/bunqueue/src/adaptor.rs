@@ -30,8 +30,8 @@ pub(crate) const DEFAULT_NAME: &str = "default";
 /// In the private attribute: the name came inside the data.
 pub(crate) const LEGACY: &str = "legacy";
 /// Fields of a job that nobody acts on: kept as given, shown again.
-const KEPT: [&str; 9] =
-    ["tags", "keepLogs", "sizeLimit", "debounceId", "debounceTtl", "durable", "lifo", "stallTimeout", LEGACY];
+const KEPT: [&str; 8] =
+    ["tags", "keepLogs", "sizeLimit", "debounceId", "debounceTtl", "durable", "stallTimeout", LEGACY];
 
 /// The frame of a job. `given` are the fields of the job, of which those that the broker does not know are kept.
 ///

@@ -104,7 +104,7 @@ pub(crate) fn put_job(buffer: &mut BytesMut, info: &JobInfo, with: With, is_lega
     map.int("lastHeartbeat", ms(info.heartbeat_ms.unwrap_or(job.heartbeat_ms)));
     map.int("stallCount", i64::from(job.stalls));
     map.int("priority", i64::from(terms.priority));
-    map.bool("lifo", given.is_truthy("lifo"));
+    map.bool("lifo", terms.newest_first);
     map.int("maxAttempts", i64::from(terms.max_attempts));
     map.bool("removeOnComplete", terms.remove_on_complete);
     map.bool("removeOnFail", terms.remove_on_fail);

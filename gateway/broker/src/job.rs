@@ -59,6 +59,8 @@ pub struct Job {
 pub struct JobTerms {
     /// Higher is sooner.
     pub priority: i32,
+    /// Before others of its priority, and the newest of those that are so first.
+    pub newest_first: bool,
     /// Attempts before it is dead, at least 1.
     pub max_attempts: u32,
     /// How long the next attempt waits.

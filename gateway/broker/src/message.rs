@@ -22,6 +22,8 @@ pub struct Envelope {
     pub persistent: bool,
     /// Higher goes first in a queue with priorities; None: the publisher gave none (taken as 0).
     pub priority: Option<i32>,
+    /// Before others of its priority, and the newest of those that are so first. Queues without priorities pass over it.
+    pub newest_first: bool,
     /// Not delivered before, in ms since the Unix epoch; 0: at once.
     pub deliver_at_ms: u64,
     /// Expires, in ms since the Unix epoch, by its own time to live or its queue's; 0: never.

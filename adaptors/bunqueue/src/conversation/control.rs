@@ -58,7 +58,10 @@ impl Conversation {
             Op::ChangePriority => {
                 let priority = fields.number("priority", Range::whole(-PRIORITY_MAX, PRIORITY_MAX))?;
                 let priority = priority.ok_or("priority is required")?;
-                JobChange::Priority(i32::try_from(priority).unwrap_or(0))
+                JobChange::Priority {
+                    priority: i32::try_from(priority).unwrap_or(0),
+                    newest_first: fields.raw("lifo").map(|_| fields.is_truthy("lifo")),
+                }
             }
             _ => JobChange::Delay(delay()?),
         };

@@ -51,7 +51,6 @@ fn new_job(queue: &Name, job: &JobInput<'_>, fields: &Fields<'_>) -> Result<NewJ
         ("childrenIds", !job.children_ids.is_empty()),
         ("groupId", job.group.is_some()),
         ("repeat", job.repeat.is_some()),
-        ("lifo", job.lifo),
     ];
     if let Some((name, _)) = unserved.into_iter().find(|(_, is_given)| *is_given) {
         return Err(format!("{name} is not supported yet").into());
@@ -71,6 +70,7 @@ fn new_job(queue: &Name, job: &JobInput<'_>, fields: &Fields<'_>) -> Result<NewJ
     });
     let terms = JobTerms {
         priority: job.priority,
+        newest_first: job.lifo,
         max_attempts: job.max_attempts,
         backoff: JobBackoff { delay_ms: job.backoff.delay_ms, growth },
         ttl_ms: job.ttl_ms,

@@ -91,6 +91,7 @@ impl Core {
     fn envelope_of(&self, publish: &Publish) -> Envelope {
         let now = self.now.wall_ms;
         Envelope {
+            newest_first: false,
             exchange: publish.exchange.clone(),
             keys: publish.keys.clone(),
             persistent: publish.persistent,

@@ -14,6 +14,8 @@ use crate::state::{QueueState, Weight};
 /// Messages of one priority.
 #[derive(Debug, Default)]
 struct Lane {
+    /// Before all others, the newest first.
+    newest_first: BTreeSet<u64>,
     /// In the order in which they came.
     fresh: VecDeque<u64>,
     /// Came in out of order: returned, or due after a delay.
@@ -21,7 +23,22 @@ struct Lane {
 }
 
 impl Lane {
-    fn first(&self) -> Option<u64> {
+    /// The next one in order that is not above `visible`.
+    fn first_visible(&self, visible: u64) -> Option<u64> {
+        let newest = self.newest_first.range(..=visible).next_back().copied();
+        newest.or_else(|| self.oldest().filter(|seq| *seq <= visible))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn len(&self) -> usize {
+        self.newest_first.len() + self.fresh.len() + self.returned.len()
+    }
+
+    /// The first of those that go in the order in which they came.
+    fn oldest(&self) -> Option<u64> {
         match (self.fresh.front(), self.returned.first()) {
             (Some(a), Some(b)) => Some(*a.min(b)),
             (a, b) => a.or(b).copied(),
@@ -29,7 +46,9 @@ impl Lane {
     }
 
     fn contains(&self, seq: u64) -> bool {
-        self.returned.contains(&seq) || self.fresh.binary_search(&seq).is_ok()
+        self.newest_first.contains(&seq)
+            || self.returned.contains(&seq)
+            || self.fresh.binary_search(&seq).is_ok()
     }
 
     fn remove(&mut self, seq: u64) -> bool {
@@ -37,20 +56,21 @@ impl Lane {
             self.fresh.pop_front();
             return true;
         }
-        if self.returned.remove(&seq) {
+        if self.returned.remove(&seq) || self.newest_first.remove(&seq) {
             return true;
         }
         self.fresh.binary_search(&seq).ok().and_then(|at| self.fresh.remove(at)).is_some()
     }
 
-    /// Everything, ascending.
+    /// Everything, in the order in which it is given.
     fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         let (mut fresh, mut returned) = (self.fresh.iter().peekable(), self.returned.iter().peekable());
-        std::iter::from_fn(move || match (fresh.peek(), returned.peek()) {
+        let others = std::iter::from_fn(move || match (fresh.peek(), returned.peek()) {
             (Some(a), Some(b)) if b < a => returned.next().copied(),
             (Some(_), _) => fresh.next().copied(),
             _ => returned.next().copied(),
-        })
+        });
+        self.newest_first.iter().rev().copied().chain(others)
     }
 }
 
@@ -94,7 +114,7 @@ impl Ready {
     /// How many are ready with a priority above 0.
     pub(crate) fn prioritized_count(&self) -> u64 {
         let above = self.lanes.iter().flat_map(|lanes| lanes.range(..Reverse(0)));
-        above.map(|(_, lane)| (lane.fresh.len() + lane.returned.len()) as u64).sum()
+        above.map(|(_, lane)| lane.len() as u64).sum()
     }
 
     /// How many there are of each priority, ready or delayed. `ready`: how many are ready, for a queue without priorities.
@@ -104,7 +124,7 @@ impl Ready {
             None => *counts.entry(0).or_default() += ready,
             Some(lanes) => {
                 for (rank, lane) in lanes {
-                    counts.insert(rank.0, (lane.fresh.len() + lane.returned.len()) as u64);
+                    counts.insert(rank.0, lane.len() as u64);
                 }
             }
         }
@@ -123,7 +143,7 @@ impl Ready {
     /// The next message in order, if it is not above `visible`. The cursor passes over those that wait for their time.
     pub(crate) fn next(&mut self, queue: &QueueState, visible: u64) -> Option<u64> {
         if let Some(lanes) = &self.lanes {
-            return lanes.values().filter_map(Lane::first).find(|seq| *seq <= visible);
+            return lanes.values().find_map(|lane| lane.first_visible(visible));
         }
         if let Some(seq) = self.returned.first() {
             return (*seq <= visible).then_some(*seq);
@@ -156,7 +176,13 @@ impl Ready {
     pub(crate) fn arrive(&mut self, seq: u64, weight: Weight) {
         self.bytes += u64::from(weight.bytes);
         if let Some(lanes) = &mut self.lanes {
-            lanes.entry(Reverse(weight.rank)).or_default().fresh.push_back(seq);
+            let lane = lanes.entry(Reverse(weight.rank)).or_default();
+            match weight.newest_first {
+                true => {
+                    lane.newest_first.insert(seq);
+                }
+                false => lane.fresh.push_back(seq),
+            }
         }
     }
 
@@ -164,7 +190,11 @@ impl Ready {
     pub(crate) fn put_back(&mut self, seq: u64, weight: Weight) {
         self.bytes += u64::from(weight.bytes);
         match &mut self.lanes {
-            Some(lanes) => lanes.entry(Reverse(weight.rank)).or_default().returned.insert(seq),
+            Some(lanes) => {
+                let lane = lanes.entry(Reverse(weight.rank)).or_default();
+                let set = if weight.newest_first { &mut lane.newest_first } else { &mut lane.returned };
+                set.insert(seq)
+            }
             None => self.returned.insert(seq),
         };
     }
@@ -204,7 +234,7 @@ impl Ready {
         let Some(lanes) = &mut self.lanes else { return };
         if let Some(lane) = lanes.get_mut(&Reverse(rank)) {
             lane.remove(seq);
-            if lane.first().is_none() {
+            if lane.is_empty() {
                 lanes.remove(&Reverse(rank));
             }
         }

@@ -6,7 +6,8 @@
 //!        bit 2  persistent
 //!        bit 3  extras       mask u8, then for each bit: 0 priority zigzag, 1 deliver-at, 2 expires-at,
 //!                            3 dedup (16 bytes + 8 bytes), 4 publisher text, 5 attempts, 6 deaths, 7 more
-//!                     more   mask u8: 0 time to live + 1 or 0, when it is not expires-at less time; 1 data bytes
+//!                     more   mask u8: 0 time to live + 1 or 0, when it is not expires-at less time; 1 data bytes,
+//!                            2 newest first (nothing follows)
 //!        bit 4  exchange     route without exchange: it is "amq.topic", one key = the name
 //! always time_ms varint
 //! ```
@@ -110,6 +111,9 @@ fn put_more(out: &mut Vec<u8>, envelope: &Envelope) -> u8 {
         mask |= 2;
         put_varint(out, envelope.data_bytes.into());
     }
+    if envelope.newest_first {
+        mask |= 4;
+    }
     mask
 }
 
@@ -192,7 +196,8 @@ fn take_extras(f: &mut Fields<'_>, envelope: &mut Envelope) -> Result<(), Decode
     if more & 2 != 0 {
         envelope.data_bytes = f.number32("data bytes")?;
     }
-    if more > 3 {
+    envelope.newest_first = more & 4 != 0;
+    if more > 7 {
         return Err(DecodeError(format!("envelope fields {more:#x} are unknown to this version")));
     }
     Ok(())

@@ -83,8 +83,14 @@ fn put_entry(out: &mut Vec<u8>, entry: &JobEntry) {
     put_varint(out, place.1.0);
     code(out, &PHASES, &job.phase);
     let terms = &job.terms;
-    let bits =
-        [job.is_named, job.is_passing, terms.remove_on_complete, terms.remove_on_fail, job.stack.is_some()];
+    let bits = [
+        job.is_named,
+        job.is_passing,
+        terms.remove_on_complete,
+        terms.remove_on_fail,
+        job.stack.is_some(),
+        terms.newest_first,
+    ];
     out.push(bits.iter().enumerate().fold(0, |byte, (n, bit)| byte | (u8::from(*bit) << n)));
     // zigzag
     put_varint(out, u64::from(((terms.priority << 1) ^ (terms.priority >> 31)) as u32));
@@ -212,6 +218,7 @@ fn take_entry(f: &mut Fields<'_>) -> Result<JobEntry, DecodeError> {
     };
     let terms = JobTerms {
         priority,
+        newest_first: bit(5),
         max_attempts,
         backoff: JobBackoff { delay_ms, growth },
         ttl_ms,

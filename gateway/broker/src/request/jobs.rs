@@ -145,8 +145,13 @@ pub enum JobChange {
     Delay(u64),
     /// Dead.
     Discard,
-    /// Another priority; queued ones only.
-    Priority(i32),
+    /// Another place in the order; queued ones only.
+    Priority {
+        /// Its priority.
+        priority: i32,
+        /// Before others of its priority; None: as before.
+        newest_first: Option<bool>,
+    },
     /// Another message; not for those that have ended.
     Message(Frame),
 }

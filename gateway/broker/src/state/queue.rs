@@ -85,6 +85,8 @@ pub(crate) struct Weight {
     pub(crate) rank: i32,
     /// What it counts against the queue's byte limit.
     pub(crate) bytes: u32,
+    /// Before others of its rank, and the newest of those that are so first.
+    pub(crate) newest_first: bool,
 }
 
 /// See the module.
@@ -160,6 +162,7 @@ impl QueueState {
     /// Remembers the envelope: by route when there is nothing else in it, else beside the slot.
     fn route(&mut self, envelope: Envelope, seq: Seq, flags: &mut u8) -> u32 {
         let plain = envelope.priority.is_none()
+            && !envelope.newest_first
             && envelope.deliver_at_ms == 0
             && envelope.expires_at_ms == 0
             && envelope.dedup.is_none()
@@ -226,7 +229,11 @@ impl QueueState {
         let slot = self.slots.get(seq.0);
         let aside = slot.filter(|s| s.flags & ASIDE != 0).and_then(|_| self.aside.get(seq.0));
         let rank = self.spec.properties.priority.rank(aside.and_then(|e| e.priority));
-        Weight { rank, bytes: aside.map_or(0, |e| e.data_bytes) }
+        Weight {
+            rank,
+            bytes: aside.map_or(0, |e| e.data_bytes),
+            newest_first: aside.is_some_and(|e| e.newest_first),
+        }
     }
 
     /// When a message is ready and when it is no longer.

@@ -83,9 +83,10 @@ impl Core {
                 job.failures.push(failure);
                 self.bury(&entry, job, None, false);
             }
-            JobChange::Priority(priority) if is_waiting || state == JobState::Delayed => {
+            JobChange::Priority { priority, newest_first } if is_waiting || state == JobState::Delayed => {
                 let mut job = entry.job.clone();
                 job.terms.priority = priority;
+                job.terms.newest_first = newest_first.unwrap_or(job.terms.newest_first);
                 let run_ms = job.run_ms;
                 self.queue_job(&entry, job, run_ms);
             }

@@ -66,6 +66,7 @@ impl Core {
         let frame = self.live.get(&from).and_then(|live| live.frames.get(&seq.0).cloned());
         let len = frame.as_ref().map_or(slot.len, |f| u32::try_from(f.as_bytes().len()).unwrap_or(u32::MAX));
         envelope.priority = Some(job.terms.priority).filter(|priority| *priority != 0);
+        envelope.newest_first = job.terms.newest_first;
         envelope.deliver_at_ms = deliver_at_ms;
         envelope.attempts = 0;
         if job.phase != JobPhase::Queued {

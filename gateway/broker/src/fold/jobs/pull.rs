@@ -108,6 +108,7 @@ impl Core {
         let (vhost, name) = (state.vhost.clone(), state.spec.name.clone());
         let terms = JobTerms {
             priority: delivery.envelope.priority.unwrap_or(0),
+            newest_first: delivery.envelope.newest_first,
             max_attempts: PASSING_ATTEMPTS,
             backoff: JobBackoff { delay_ms: PASSING_BACKOFF_MS, growth: JobGrowth::Plain },
             ttl_ms: delivery.envelope.ttl_ms,

@@ -82,6 +82,7 @@ impl Core {
             keys: smallvec::smallvec![new.queue.clone()],
             persistent: true,
             priority: Some(terms.priority).filter(|priority| *priority != 0),
+            newest_first: terms.newest_first,
             deliver_at_ms,
             expires_at_ms: terms.ttl_ms.map_or(0, |ttl| created_ms.saturating_add(ttl).max(1)),
             ttl_ms: terms.ttl_ms,

@@ -156,6 +156,7 @@ impl Model {
             return Err("reserved");
         }
         let envelope = Envelope {
+            newest_first: false,
             exchange: publish.exchange.clone(),
             keys: publish.keys.clone(),
             persistent: publish.persistent,

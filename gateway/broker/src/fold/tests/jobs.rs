@@ -14,6 +14,7 @@ use crate::request::{
 pub(super) fn terms() -> JobTerms {
     JobTerms {
         priority: 0,
+        newest_first: false,
         max_attempts: 3,
         backoff: JobBackoff { delay_ms: 1000, growth: JobGrowth::Fixed },
         ttl_ms: None,
@@ -440,7 +441,7 @@ fn changes_of_one_job() {
     assert!(change(&mut rig, "a", JobChange::Promote).is_err(), "not delayed any more");
     assert!(change(&mut rig, "b", JobChange::Cancel).is_ok());
     assert!(change(&mut rig, "b", JobChange::Cancel).is_err());
-    assert!(change(&mut rig, "c", JobChange::Priority(5)).is_ok());
+    assert!(change(&mut rig, "c", JobChange::Priority { priority: 5, newest_first: None }).is_ok());
     assert!(change(&mut rig, "a", JobChange::Message(frame("other"))).is_ok());
     let got = pull(&mut rig, &mut peer);
     assert_eq!(ids(&got), ["c", "a"]);

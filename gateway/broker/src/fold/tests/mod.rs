@@ -15,6 +15,7 @@ mod groups;
 mod holding;
 mod ids;
 mod job_limits;
+mod job_order;
 mod jobs;
 mod jobs_many;
 mod keeping;
