@@ -8,9 +8,6 @@ use crate::adaptor::{LEGACY, data_of, fields_of, name_of, private_of};
 use crate::codec::{MapWriter, Whole, put_list_head, put_nil, put_texts, whole};
 use crate::commands::{Fields, with_name};
 
-/// Days that dead jobs are said to be kept.
-const DEAD_MS: u64 = 604_800_000;
-
 /// What a query adds to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum With {
@@ -214,10 +211,10 @@ pub(crate) fn put_dead(buffer: &mut BytesMut, info: &JobInfo, is_legacy: bool) {
         entry.int("duration", ms(took_ms));
         entry.end();
     }
-    map.int("retryCount", 0);
-    map.nil("lastRetryAt");
-    map.nil("nextRetryAt");
-    map.int("expiresAt", ms(entered_ms + DEAD_MS));
+    map.int("retryCount", i64::from(job.revivals));
+    map.int_or_nil("lastRetryAt", job.revived_ms.map(ms));
+    map.int_or_nil("nextRetryAt", info.care.revival_ms(job).map(ms));
+    map.int_or_nil("expiresAt", info.care.removal_ms(job).map(ms));
     map.end();
 }
 

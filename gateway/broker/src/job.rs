@@ -34,8 +34,12 @@ pub struct Job {
     pub finished_ms: Option<u64>,
     /// Attempts that failed.
     pub attempts: u32,
-    /// Of those, by a lock that ran out.
+    /// Of those, by a lock that ran out, or a worker that was silent.
     pub stalls: u32,
+    /// How often it was queued again after its death without anybody's asking, since somebody last did.
+    pub revivals: u32,
+    /// When that was last, ms since 1970.
+    pub revived_ms: Option<u64>,
     /// When somebody last said that it is alive, or it was last given back.
     pub heartbeat_ms: u64,
     /// 0 to 100, or not a number.
@@ -69,6 +73,8 @@ pub struct JobTerms {
     pub ttl_ms: Option<u64>,
     /// An attempt fails after so many ms.
     pub timeout_ms: Option<u64>,
+    /// An attempt without a lock fails when its worker was silent for so many ms; None: as its queue says.
+    pub stall_ms: Option<u64>,
     /// Removed when completed.
     pub remove_on_complete: bool,
     /// Removed when dead.
@@ -192,6 +198,61 @@ pub struct JobRules {
     pub rate: Option<JobRate>,
     /// At most so many at once, whoever has them; at least 1.
     pub concurrency: Option<u32>,
+}
+
+/// What becomes of jobs of a queue whose workers are silent, and of dead ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobCare {
+    /// Attempts without a lock fail when their worker is silent.
+    pub watches_silence: bool,
+    /// Silent for longer than so many ms.
+    pub silence_ms: u64,
+    /// Not so many ms after an attempt began.
+    pub grace_ms: u64,
+    /// Stalls after which a job is dead; at least 1.
+    pub stalls_max: u32,
+    /// Dead jobs are queued again without anybody's asking.
+    pub revives: bool,
+    /// So many ms after their death, and twice as long each time.
+    pub revive_ms: u64,
+    /// So often.
+    pub revivals_max: u32,
+    /// Dead jobs are removed after so many ms; None: never.
+    pub dead_ms: Option<u64>,
+    /// Dead jobs that are kept, the newest; at least 1.
+    pub dead_max: u32,
+}
+
+impl Default for JobCare {
+    fn default() -> Self {
+        Self {
+            watches_silence: true,
+            silence_ms: 30_000,
+            grace_ms: 5000,
+            stalls_max: 3,
+            revives: false,
+            revive_ms: 3_600_000,
+            revivals_max: 3,
+            dead_ms: Some(7 * 86_400_000),
+            dead_max: 10_000,
+        }
+    }
+}
+
+impl JobCare {
+    /// When a dead job is queued again, ms since 1970.
+    #[must_use]
+    pub fn revival_ms(&self, job: &Job) -> Option<u64> {
+        let is_due = self.revives && job.revivals < self.revivals_max;
+        let wait_ms = self.revive_ms.saturating_mul(1 << job.revivals.min(32));
+        job.finished_ms.filter(|_| is_due).map(|at| at.saturating_add(wait_ms))
+    }
+
+    /// When a dead job is removed, ms since 1970.
+    #[must_use]
+    pub fn removal_ms(&self, job: &Job) -> Option<u64> {
+        Some(job.finished_ms?.saturating_add(self.dead_ms?))
+    }
 }
 
 /// A rate: a bucket of so many, filled evenly.

@@ -53,8 +53,8 @@ pub use principal::{Grant, Principal};
 pub use {feed::measure as measure_feed, routing::measure as measure_routing};
 
 pub use job::{
-    Job, JobBackoff, JobFailure, JobGrowth, JobId, JobLogLine, JobPhase, JobRate, JobReason, JobRules,
-    JobState, JobStep, JobTerms, JobUnique,
+    Job, JobBackoff, JobCare, JobFailure, JobGrowth, JobId, JobLogLine, JobPhase, JobRate, JobReason,
+    JobRules, JobState, JobStep, JobTerms, JobUnique,
 };
 pub use request::{
     Answer, BindingInfo, Browse, Browsed, CancelReason, ConnectionInfo, Consume, Credit, Define, Effect,
@@ -62,8 +62,8 @@ pub use request::{
     TopicInfo,
 };
 pub use request::{
-    JobAck, JobChange, JobCounts, JobError, JobEvent, JobEventKind, JobExtend, JobFail, JobInfo, JobLimits,
-    JobList, JobPull, JobReply, JobRequest, JobWorker, NewJob,
+    JobAck, JobCareChange, JobChange, JobCounts, JobError, JobEvent, JobEventKind, JobExtend, JobFail,
+    JobInfo, JobLimits, JobList, JobPull, JobReply, JobRequest, JobWorker, NewJob,
 };
 
 /// The predeclared topic exchange that topic publishes go through.

@@ -145,8 +145,8 @@ pub const JOB_LOG_LINES_MAX: usize = 100;
 pub const JOBS_COMPLETED_MAX: usize = 50_000;
 /// Longest wait between two attempts of a job, in ms.
 pub const JOB_BACKOFF_MS_MAX: u64 = 3_600_000;
-/// Locks of a job that may run out before it is dead.
-pub const JOB_STALLS_MAX: u32 = 3;
+/// How often dead jobs that come back without anybody's asking are looked at at least, in ms.
+pub const JOB_DEAD_LOOK_MS: u64 = 60_000;
 /// Time after which a worker that was not heard is forgotten, in ms.
 pub const JOB_WORKER_MS: u64 = 90_000;
 /// Workers of a process.

@@ -30,6 +30,7 @@ pub(crate) enum Op {
     Fail,
     GetCountsPerPriority,
     GetDeduplicationJobId,
+    GetDlqConfig,
     GetDlqStats,
     GetJob,
     GetJobByCustomId,
@@ -39,6 +40,7 @@ pub(crate) enum Op {
     GetProgress,
     GetQueueLimits,
     GetResult,
+    GetStallConfig,
     GetState,
     Heartbeat,
     Hello,
@@ -69,6 +71,8 @@ pub(crate) enum Op {
     RetryCompleted,
     RetryDlq,
     SetConcurrency,
+    SetDlqConfig,
+    SetStallConfig,
     SubscribeEvents,
     UnregisterWorker,
     UnsubscribeEvents,
@@ -77,7 +81,7 @@ pub(crate) enum Op {
 }
 
 /// Sorted by name.
-const COMMANDS: [Command; 63] = [
+const COMMANDS: [Command; 67] = [
     Command { name: "ACK", op: Op::Ack },
     Command { name: "ACKB", op: Op::AckBatch },
     Command { name: "AddLog", op: Op::AddLog },
@@ -97,6 +101,7 @@ const COMMANDS: [Command; 63] = [
     Command { name: "FAIL", op: Op::Fail },
     Command { name: "GetCountsPerPriority", op: Op::GetCountsPerPriority },
     Command { name: "GetDeduplicationJobId", op: Op::GetDeduplicationJobId },
+    Command { name: "GetDlqConfig", op: Op::GetDlqConfig },
     Command { name: "GetDlqStats", op: Op::GetDlqStats },
     Command { name: "GetJob", op: Op::GetJob },
     Command { name: "GetJobByCustomId", op: Op::GetJobByCustomId },
@@ -106,6 +111,7 @@ const COMMANDS: [Command; 63] = [
     Command { name: "GetProgress", op: Op::GetProgress },
     Command { name: "GetQueueLimits", op: Op::GetQueueLimits },
     Command { name: "GetResult", op: Op::GetResult },
+    Command { name: "GetStallConfig", op: Op::GetStallConfig },
     Command { name: "GetState", op: Op::GetState },
     Command { name: "Heartbeat", op: Op::Heartbeat },
     Command { name: "Hello", op: Op::Hello },
@@ -136,6 +142,8 @@ const COMMANDS: [Command; 63] = [
     Command { name: "RetryCompleted", op: Op::RetryCompleted },
     Command { name: "RetryDlq", op: Op::RetryDlq },
     Command { name: "SetConcurrency", op: Op::SetConcurrency },
+    Command { name: "SetDlqConfig", op: Op::SetDlqConfig },
+    Command { name: "SetStallConfig", op: Op::SetStallConfig },
     Command { name: "SubscribeEvents", op: Op::SubscribeEvents },
     Command { name: "UnregisterWorker", op: Op::UnregisterWorker },
     Command { name: "UnsubscribeEvents", op: Op::UnsubscribeEvents },

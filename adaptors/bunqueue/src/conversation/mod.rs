@@ -1,6 +1,7 @@
 //! What a client that is logged in and the broker have going. Starts commands and turns the broker's effects into replies and
 //! events. Never reads packets.
 
+mod care;
 mod consume;
 mod control;
 mod events;
@@ -137,6 +138,7 @@ impl Conversation {
             | Op::SetConcurrency
             | Op::ClearConcurrency
             | Op::GetQueueLimits => self.limit(call),
+            Op::GetStallConfig | Op::SetStallConfig | Op::GetDlqConfig | Op::SetDlqConfig => self.care(call),
             Op::Update => self.update(call),
             Op::GetDeduplicationJobId | Op::RemoveDeduplicationKey => self.key(call),
         }
@@ -176,6 +178,7 @@ impl Conversation {
             JobReply::Jobs(jobs) => self.shown(req_id, waiting, &jobs, out),
             JobReply::Job(job) => Self::peeked(req_id, waiting, job.as_deref(), out),
             JobReply::Workers(workers) => Self::workers(req_id, waiting, &workers, out),
+            JobReply::Care(care) => Self::cared(req_id, waiting, &care, out),
             JobReply::Limits(limits) => Self::limits(req_id, &limits, out),
             JobReply::Priorities(counts) => Self::by_priority(req_id, waiting, &counts, out),
             JobReply::Holder(id) => put_data(req_id, out, |map| map.text_or_nil("jobId", id.as_deref())),

@@ -75,6 +75,7 @@ fn new_job(queue: &Name, job: &JobInput<'_>, fields: &Fields<'_>) -> Result<NewJ
         backoff: JobBackoff { delay_ms: job.backoff.delay_ms, growth },
         ttl_ms: job.ttl_ms,
         timeout_ms: job.timeout_ms,
+        stall_ms: job.stall_timeout_ms.and_then(|ms| u64::try_from(ms).ok()),
         remove_on_complete: job.remove_on_complete,
         remove_on_fail: job.remove_on_fail,
         stack_lines_max: job.stack_trace_limit,

@@ -213,7 +213,8 @@ impl Conversation {
             by.int(queue, number(jobs.len()));
         }
         by.end();
-        stats.int("pendingRetry", 0);
+        let pending = jobs.iter().filter(|job| job.care.revival_ms(&job.job).is_some());
+        stats.int("pendingRetry", number(pending.count()));
         stats.int("expired", 0);
         let times = jobs.iter().filter_map(|job| job.job.finished_ms);
         stats.int_or_nil("oldestEntry", times.clone().min().map(ms));

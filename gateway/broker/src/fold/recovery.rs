@@ -132,6 +132,7 @@ impl Core {
             core.mark_overfull(queue);
         }
         core.start_groups();
+        core.start_care();
         core.start_sweeping();
         core.publish_topology();
         Ok(core)

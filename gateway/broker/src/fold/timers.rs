@@ -14,6 +14,10 @@ pub(super) enum Timer {
     Lease(ConnectionId, ConsumerId),
     /// An attempt of a job takes too long: which place, and when it began.
     JobTimeout(QueueId, u64, u64),
+    /// The worker of an attempt may have been silent for too long: which place, and when it began.
+    JobSilence(QueueId, u64, u64),
+    /// Dead jobs of a queue are looked at.
+    DeadJobs(QueueId),
     /// A queue may hand out one more.
     Look(QueueId),
     /// Somebody has waited long enough for a job.
@@ -61,6 +65,8 @@ impl Timer {
             | Self::Unused(queue)
             | Self::Expire(queue)
             | Self::Look(queue)
+            | Self::DeadJobs(queue)
+            | Self::JobSilence(queue, ..)
             | Self::JobTimeout(queue, ..) => Some(Owner::Queue(queue)),
             Self::Lease(connection, _) => Some(Owner::Connection(connection)),
             Self::JobWait(_)
@@ -176,6 +182,8 @@ impl Core {
             match timer {
                 Timer::Lease(id, consumer) => self.expire_leases(id, consumer),
                 Timer::JobTimeout(queue, seq, began_ms) => self.job_timeout(queue, seq, began_ms),
+                Timer::JobSilence(queue, seq, began_ms) => self.job_silent(queue, seq, began_ms),
+                Timer::DeadJobs(queue) => self.dead_jobs_due(queue),
                 Timer::Look(queue) => self.mark_dirty(queue),
                 Timer::JobWait(number) => self.job_wait_over(number),
                 Timer::Wait(waiter) => waits.push(waiter),

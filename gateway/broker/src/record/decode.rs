@@ -145,7 +145,9 @@ fn content_of(
         | RecordKind::SettleGroup
         | RecordKind::FailGroup
         | RecordKind::GroupStands => group::take(kind, f)?,
-        RecordKind::Job | RecordKind::PauseJobs | RecordKind::JobRules => job::take(kind, f)?,
+        RecordKind::Job | RecordKind::PauseJobs | RecordKind::JobRules | RecordKind::JobCare => {
+            job::take(kind, f)?
+        }
     };
     if !fields.rest.is_empty() {
         return Err(DecodeError(format!("{} bytes after a record of kind {kind:?}", fields.rest.len())));

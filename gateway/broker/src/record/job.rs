@@ -4,6 +4,7 @@
 //! JOB    vhost, id, queue name, home, place (queue, seq), phase u8, bits u8, terms, times, counts, texts, lists
 //! PAUSE  queue, paused u8
 //! RULES  queue, rate (0: none, else max), when there is one: ms, until + 1 or 0; concurrency (0: none)
+//! CARE   queue, bits u8 (0 watches silence, 1 revives), silence, grace, stalls, revive ms, revivals, dead ms + 1 or 0, dead max
 //! ```
 //! A job is written whole whenever something of it changes: the newest record says everything. Optional numbers are one more than
 //! they are, 0 for none; optional texts stand behind a byte; lists behind their length.
@@ -18,8 +19,8 @@ use super::envelope::put_text;
 use super::{Record, RecordKind};
 use crate::ids::{QueueId, Seq};
 use crate::job::{
-    Job, JobBackoff, JobFailure, JobGrowth, JobLogLine, JobPhase, JobRate, JobReason, JobRules, JobState,
-    JobStep, JobTerms, JobUnique,
+    Job, JobBackoff, JobCare, JobFailure, JobGrowth, JobLogLine, JobPhase, JobRate, JobReason, JobRules,
+    JobState, JobStep, JobTerms, JobUnique,
 };
 use crate::state::JobEntry;
 
@@ -52,6 +53,17 @@ pub(super) fn put(out: &mut Vec<u8>, record: &Record) -> bool {
                 option(out, rate.until_ms);
             }
             put_varint(out, rules.concurrency.map_or(0, u64::from));
+        }
+        Record::JobCare { queue, care } => {
+            put_varint(out, queue.0.into());
+            out.push(u8::from(care.watches_silence) | u8::from(care.revives) << 1);
+            put_varint(out, care.silence_ms);
+            put_varint(out, care.grace_ms);
+            put_varint(out, care.stalls_max.into());
+            put_varint(out, care.revive_ms);
+            put_varint(out, care.revivals_max.into());
+            option(out, care.dead_ms);
+            put_varint(out, care.dead_max.into());
         }
         _ => return false,
     }
@@ -99,6 +111,7 @@ fn put_entry(out: &mut Vec<u8>, entry: &JobEntry) {
     code(out, &GROWTHS, &terms.backoff.growth);
     option(out, terms.ttl_ms);
     option(out, terms.timeout_ms);
+    option(out, terms.stall_ms);
     put_varint(out, terms.stack_lines_max.into());
     optional_text(out, terms.unique.as_ref().map(|unique| &*unique.key));
     if let Some(unique) = &terms.unique {
@@ -112,6 +125,8 @@ fn put_entry(out: &mut Vec<u8>, entry: &JobEntry) {
     option(out, job.finished_ms);
     put_varint(out, job.attempts.into());
     put_varint(out, job.stalls.into());
+    put_varint(out, job.revivals.into());
+    option(out, job.revived_ms);
     put_varint(out, job.heartbeat_ms);
     out.extend_from_slice(&job.progress.to_bits().to_le_bytes());
     optional_text(out, job.progress_message.as_deref());
@@ -160,6 +175,22 @@ pub(super) fn take(kind: RecordKind, f: &mut Fields<'_>) -> Result<Record, Decod
         let concurrency = Some(f.number32("concurrency")?).filter(|max| *max > 0);
         return Ok(Record::JobRules { queue, rules: JobRules { rate, concurrency } });
     }
+    if kind == RecordKind::JobCare {
+        let queue = QueueId(f.number32("queue")?);
+        let bits = f.byte("bits")?;
+        let care = JobCare {
+            watches_silence: bits & 1 != 0,
+            revives: bits & 2 != 0,
+            silence_ms: f.number("silence")?,
+            grace_ms: f.number("grace")?,
+            stalls_max: f.number32("stalls")?,
+            revive_ms: f.number("revive")?,
+            revivals_max: f.number32("revivals")?,
+            dead_ms: maybe(f, "dead")?,
+            dead_max: f.number32("dead max")?,
+        };
+        return Ok(Record::JobCare { queue, care });
+    }
     take_entry(f).map(|entry| Record::Job(Box::new(entry)))
 }
 
@@ -207,6 +238,7 @@ fn take_entry(f: &mut Fields<'_>) -> Result<JobEntry, DecodeError> {
     let delay_ms = f.number("backoff")?;
     let growth = of(&GROWTHS, f.byte("growth")?, "growth")?;
     let (ttl_ms, timeout_ms) = (maybe(f, "ttl")?, maybe(f, "timeout")?);
+    let stall_ms = maybe(f, "stall")?;
     let stack_lines_max = f.number32("stack lines")?;
     let unique = match maybe_text(f, "key")? {
         None => None,
@@ -223,6 +255,7 @@ fn take_entry(f: &mut Fields<'_>) -> Result<JobEntry, DecodeError> {
         backoff: JobBackoff { delay_ms, growth },
         ttl_ms,
         timeout_ms,
+        stall_ms,
         remove_on_complete: bit(2),
         remove_on_fail: bit(3),
         stack_lines_max,
@@ -231,6 +264,7 @@ fn take_entry(f: &mut Fields<'_>) -> Result<JobEntry, DecodeError> {
     let (created_ms, run_ms) = (f.number("created")?, f.number("run")?);
     let (started_ms, finished_ms) = (maybe(f, "started")?, maybe(f, "finished")?);
     let (attempts, stalls) = (f.number32("attempts")?, f.number32("stalls")?);
+    let (revivals, revived_ms) = (f.number32("revivals")?, maybe(f, "revived")?);
     let heartbeat_ms = f.number("heartbeat")?;
     let progress = f.bytes(8, "progress")?.try_into().map_or(0.0, |b| f64::from_bits(u64::from_le_bytes(b)));
     let progress_message = maybe_text(f, "progress message")?;
@@ -275,6 +309,8 @@ fn take_entry(f: &mut Fields<'_>) -> Result<JobEntry, DecodeError> {
         finished_ms,
         attempts,
         stalls,
+        revivals,
+        revived_ms,
         heartbeat_ms,
         progress,
         progress_message,

@@ -283,6 +283,13 @@ pub(crate) enum Record {
         /// All of them.
         rules: crate::job::JobRules,
     },
+    /// What becomes of jobs of a queue whose workers are silent, and of dead ones, from now on.
+    JobCare {
+        /// The queue.
+        queue: QueueId,
+        /// All of it.
+        care: crate::job::JobCare,
+    },
     /// Something stood here that was damaged: what follows may speak of what nobody knows.
     Lost,
     /// A publish that is remembered.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use framegate_frame::Frame;
 
 use crate::ids::{ConsumerId, Token};
-use crate::job::{Job, JobId, JobRate, JobState, JobTerms};
+use crate::job::{Job, JobCare, JobId, JobRate, JobState, JobTerms};
 use crate::name::Name;
 
 /// A request to the job engine. Requests of a batch are decided in order.
@@ -65,6 +65,10 @@ pub enum JobRequest {
     SetRate(Name, Option<JobRate>),
     /// Let so many jobs of a queue be worked on at once; None: any number.
     SetConcurrency(Name, Option<u32>),
+    /// Change what becomes of jobs of a queue whose workers are silent, and of dead ones.
+    SetCare(Name, JobCareChange),
+    /// The same as it is. Answered with `JobReply::Care`.
+    Care(Name),
     /// What limits a queue. Answered with `JobReply::Limits`.
     Limits(Name),
     /// Remove queued jobs of a queue. Answered with `JobReply::Count`.
@@ -130,6 +134,29 @@ pub enum JobRequest {
     Wait(JobId, u64),
     /// Hear of what happens to jobs of a queue, in place of another one; None: of nothing.
     Watch(Option<Name>),
+}
+
+/// A change of what becomes of silent and dead jobs; None: as before. What has to be at least 1 is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct JobCareChange {
+    /// See `JobCare`.
+    pub watches_silence: Option<bool>,
+    /// ms.
+    pub silence_ms: Option<u64>,
+    /// ms.
+    pub grace_ms: Option<u64>,
+    /// How many.
+    pub stalls_max: Option<u32>,
+    /// See `JobCare`.
+    pub revives: Option<bool>,
+    /// ms.
+    pub revive_ms: Option<u64>,
+    /// How often.
+    pub revivals_max: Option<u32>,
+    /// ms; None in it: never.
+    pub dead_ms: Option<Option<u64>>,
+    /// How many.
+    pub dead_max: Option<u32>,
 }
 
 /// A change of one job.
@@ -269,6 +296,8 @@ pub enum JobReply {
     Counts(JobCounts),
     /// What limits a queue.
     Limits(JobLimits),
+    /// What becomes of silent and dead ones.
+    Care(JobCare),
     /// How many, by priority.
     Priorities(Vec<(i32, u64)>),
     /// Who holds a key.
@@ -335,6 +364,8 @@ pub struct JobInfo {
     pub active_ms: Option<u64>,
     /// When somebody last said that it is alive.
     pub heartbeat_ms: Option<u64>,
+    /// What becomes of it when it is dead.
+    pub care: JobCare,
     /// Token of its lock, for whoever pulled it.
     pub token: Option<Token>,
     /// Its message.

@@ -6,8 +6,8 @@ mod reply;
 use framegate_frame::Frame;
 
 pub use jobs::{
-    JobAck, JobChange, JobCounts, JobError, JobEvent, JobEventKind, JobExtend, JobFail, JobInfo, JobLimits,
-    JobList, JobPull, JobReply, JobRequest, JobWorker, NewJob,
+    JobAck, JobCareChange, JobChange, JobCounts, JobError, JobEvent, JobEventKind, JobExtend, JobFail,
+    JobInfo, JobLimits, JobList, JobPull, JobReply, JobRequest, JobWorker, NewJob,
 };
 pub use reply::{
     BindingInfo, Browsed, CancelReason, ConnectionInfo, Effect, ExchangeInfo, Published, QueueInfo, Reply,

@@ -119,6 +119,7 @@ impl State {
             }
             Record::Job(entry) => self.jobs.put(*entry),
             Record::PauseJobs { queue, paused } => self.jobs.pause(queue, paused),
+            Record::JobCare { queue, care } => self.jobs.care_for(queue, care),
             Record::JobRules { queue, rules } => self.jobs.rule(queue, rules),
             Record::DefineExchange { vhost, spec } => {
                 self.exchanges.insert((vhost, spec.name.clone()), spec);

@@ -181,6 +181,9 @@ impl Export {
                     for (queue, rules) in &self.state.jobs.rules {
                         Self::put(encoder, &Record::JobRules { queue: *queue, rules: *rules });
                     }
+                    for (queue, care) in &self.state.jobs.cares {
+                        Self::put(encoder, &Record::JobCare { queue: *queue, care: *care });
+                    }
                     for queue in &self.state.jobs.paused {
                         Self::put(encoder, &Record::PauseJobs { queue: *queue, paused: true });
                     }

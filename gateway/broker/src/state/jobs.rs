@@ -7,7 +7,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::ids::{QueueId, Seq};
-use crate::job::{Job, JobId, JobOrder, JobPhase, JobRules};
+use crate::job::{Job, JobCare, JobId, JobOrder, JobPhase, JobRules};
 use crate::name::Name;
 
 /// Tables that a snapshot shares: whoever changes one afterwards copies that one.
@@ -36,6 +36,7 @@ pub(super) struct FrozenJobs {
     pub(super) tables: Vec<Arc<Table>>,
     pub(super) paused: BTreeSet<QueueId>,
     pub(super) rules: BTreeMap<QueueId, JobRules>,
+    pub(super) cares: BTreeMap<QueueId, JobCare>,
 }
 
 /// See the module.
@@ -51,6 +52,8 @@ pub(crate) struct Jobs {
     paused: BTreeSet<QueueId>,
     /// Of queues that have some.
     rules: BTreeMap<QueueId, JobRules>,
+    /// Of queues that have another than the usual one.
+    cares: BTreeMap<QueueId, JobCare>,
 }
 
 /// Jobs of one phase behind one of them.
@@ -84,6 +87,7 @@ impl Default for Jobs {
             completed: BTreeMap::new(),
             paused: BTreeSet::new(),
             rules: BTreeMap::new(),
+            cares: BTreeMap::new(),
         }
     }
 }
@@ -205,6 +209,20 @@ impl Jobs {
         };
     }
 
+    /// What becomes of jobs of a queue whose workers are silent, and of dead ones.
+    pub(crate) fn care(&self, queue: QueueId) -> JobCare {
+        self.cares.get(&queue).copied().unwrap_or_default()
+    }
+
+    /// The same from now on.
+    pub(super) fn care_for(&mut self, queue: QueueId, care: JobCare) {
+        self.of_queue.entry(queue).or_default();
+        match care == JobCare::default() {
+            true => self.cares.remove(&queue),
+            false => self.cares.insert(queue, care),
+        };
+    }
+
     /// A job is this from now on.
     pub(super) fn put(&mut self, entry: JobEntry) {
         let key = (entry.vhost.clone(), Arc::clone(&entry.job.id));
@@ -278,6 +296,7 @@ impl Jobs {
         self.of_queue.remove(&queue);
         self.paused.remove(&queue);
         self.rules.remove(&queue);
+        self.cares.remove(&queue);
     }
 
     /// Hashes every entry, in the order of their ids.
@@ -293,10 +312,18 @@ impl Jobs {
         for (queue, rules) in &self.rules {
             format!("{queue:?}{rules:?}").hash(hasher);
         }
+        for (queue, care) in &self.cares {
+            format!("{queue:?}{care:?}").hash(hasher);
+        }
     }
 
     /// Shares the entries with a snapshot.
     pub(super) fn freeze(&self) -> FrozenJobs {
-        FrozenJobs { tables: self.tables.clone(), paused: self.paused.clone(), rules: self.rules.clone() }
+        FrozenJobs {
+            tables: self.tables.clone(),
+            paused: self.paused.clone(),
+            rules: self.rules.clone(),
+            cares: self.cares.clone(),
+        }
     }
 }

@@ -11,19 +11,19 @@ use crate::error::BrokerError;
 use crate::fold::Core;
 use crate::ids::{ConnectionId, ConsumerId, QueueId, Seq, Token};
 use crate::job::{Job, JobFailure, JobGrowth, JobId, JobLogLine, JobPhase, JobReason, JobState, JobStep};
-use crate::limits::{JOB_BACKOFF_MS_MAX, JOB_LOG_LINES_MAX, JOB_STALLS_MAX, JOB_STEPS_MAX};
+use crate::limits::{JOB_BACKOFF_MS_MAX, JOB_LOG_LINES_MAX, JOB_STEPS_MAX};
 use crate::name::Name;
 use crate::record::SeqSet;
 use crate::request::{JobAck, JobError, JobEventKind, JobFail, JobReply};
 use crate::state::JobEntry;
 
 /// What an attempt came to.
-struct Failure {
-    reason: JobReason,
-    error: Option<Arc<str>>,
-    stack: Option<Vec<Arc<str>>>,
-    is_final: bool,
-    remove: Option<bool>,
+pub(super) struct Failure {
+    pub(super) reason: JobReason,
+    pub(super) error: Option<Arc<str>>,
+    pub(super) stack: Option<Vec<Arc<str>>>,
+    pub(super) is_final: bool,
+    pub(super) remove: Option<bool>,
 }
 
 impl Core {
@@ -94,7 +94,7 @@ impl Core {
     }
 
     /// When somebody last said that it is alive.
-    fn heartbeat(&self, entry: &JobEntry) -> u64 {
+    pub(super) fn heartbeat(&self, entry: &JobEntry) -> u64 {
         let active = self.jobs.active.get(&(entry.place.0, entry.place.1.0));
         active.map_or(entry.job.heartbeat_ms, |active| active.heartbeat_ms)
     }
@@ -208,7 +208,13 @@ impl Core {
         }
     }
 
-    fn note_failure(&self, job: &mut Job, failure: &Failure, began_ms: Option<u64>, goes_on: bool) {
+    pub(super) fn note_failure(
+        &self,
+        job: &mut Job,
+        failure: &Failure,
+        began_ms: Option<u64>,
+        goes_on: bool,
+    ) {
         let now_ms = self.now.wall_ms;
         note_attempt(job, began_ms);
         let error = failure.error.clone();
@@ -250,7 +256,7 @@ impl Core {
         note_attempt(&mut job, self.jobs.expired.remove(&(entry.place.0, entry.place.1.0)));
         job.heartbeat_ms = self.now.wall_ms;
         let is_last = job.attempts >= job.terms.max_attempts;
-        let goes_on = !is_last && job.stalls < JOB_STALLS_MAX;
+        let goes_on = !is_last && job.stalls < self.durable.jobs.care(entry.home).stalls_max;
         let error: Option<Arc<str>> = match (goes_on, is_last) {
             (true, _) => None,
             (false, true) => Some(Arc::from(format!("Lock expired at max attempts ({})", job.attempts))),
@@ -341,7 +347,7 @@ impl Core {
 }
 
 /// How long the next attempt waits, with chance in it, so that jobs that failed together do not come together again.
-fn backoff_ms(job: &Job) -> u64 {
+pub(super) fn backoff_ms(job: &Job) -> u64 {
     let backoff = job.terms.backoff;
     let chance = (uuid::Uuid::new_v4().as_u64_pair().1 % 10_000) as f64 / 10_000.0;
     let delay = backoff.delay_ms as f64;

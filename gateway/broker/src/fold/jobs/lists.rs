@@ -90,7 +90,13 @@ impl Core {
 
     /// A job that has ended is queued again, as if for the first time.
     pub(super) fn run_again(&mut self, entry: &JobEntry) {
+        self.revive(entry, 0);
+    }
+
+    /// The same, so often since anybody asked for it.
+    pub(super) fn revive(&mut self, entry: &JobEntry, revivals: u32) {
         let mut job = entry.job.clone();
+        (job.revivals, job.revived_ms) = (revivals, (revivals > 0).then_some(self.now.wall_ms));
         (job.attempts, job.stalls) = (0, 0);
         job.failures.clear();
         (job.started_ms, job.finished_ms, job.result) = (None, None, None);

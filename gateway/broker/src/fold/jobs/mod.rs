@@ -2,6 +2,7 @@
 //! beside it; whatever changes its place takes its message out and puts it in again, with the same body. Jobs that have ended are
 //! kept in a hidden queue of their vhost.
 
+mod care;
 mod change;
 mod finish;
 mod lists;
@@ -46,6 +47,8 @@ pub(super) struct JobsLive {
     pub(super) rewritten: HashSet<(QueueId, u64)>,
     /// When attempts began whose lock has just run out.
     pub(super) expired: HashMap<(QueueId, u64), u64>,
+    /// Monotonic time in ms at which dead jobs of a queue are looked at, and behind which one.
+    dead_looks: BTreeMap<QueueId, (u64, Option<crate::state::JobOrder3>)>,
     /// What may be handed out still, of queues with a rate.
     buckets: HashMap<QueueId, rules::Bucket>,
     /// Workers by vhost and id, with the connection that they came over.
@@ -74,6 +77,8 @@ pub(super) struct Active {
     /// When it began, ms since 1970.
     began_ms: u64,
     heartbeat_ms: u64,
+    /// It has no lock, and counts as stalled when its worker is silent.
+    may_stall: bool,
     /// Its lock was renewed, or it is to stay: the end of the connection does not end it.
     stays: bool,
 }
@@ -121,6 +126,8 @@ impl Core {
             JobRequest::SetConcurrency(queue, max) => {
                 self.rule_jobs(connection, vhost, &queue, |r| r.concurrency = max)
             }
+            JobRequest::SetCare(queue, change) => self.care_for_jobs(connection, vhost, &queue, &change),
+            JobRequest::Care(queue) => Ok((Lsn(0), JobReply::Care(self.job_care(vhost, &queue)))),
             JobRequest::Limits(queue) => Ok((Lsn(0), JobReply::Limits(self.job_limits(vhost, &queue)))),
             JobRequest::Change(id, token, change) => self.change_job(vhost, &id, token, change),
             JobRequest::RetryDead { queue, id: Some(id), .. } => {
@@ -197,6 +204,7 @@ impl Core {
             | JobRequest::Priorities(queue)
             | JobRequest::KeyHolder(queue, _)
             | JobRequest::Limits(queue)
+            | JobRequest::Care(queue)
             | JobRequest::Watch(Some(queue)) => may(Access::Read, queue),
             JobRequest::List(list) => may(Access::Read, &list.queue),
             JobRequest::Queues
@@ -213,6 +221,7 @@ impl Core {
             | JobRequest::FreeKey(queue, _)
             | JobRequest::SetRate(queue, _)
             | JobRequest::SetConcurrency(queue, _)
+            | JobRequest::SetCare(queue, _)
             | JobRequest::RetryDead { queue, .. }
             | JobRequest::RetryCompleted { queue, .. }
             | JobRequest::PurgeDead { queue, .. } => may(Access::Configure, queue),

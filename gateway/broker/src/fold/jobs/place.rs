@@ -156,6 +156,7 @@ impl Core {
         self.jobs.rewritten.retain(|(of, _)| *of != queue);
         self.jobs.active.retain(|(of, _), _| *of != queue);
         self.jobs.buckets.remove(&queue);
+        self.jobs.dead_looks.remove(&queue);
     }
 
     /// A job that nobody has has ended: it is kept, or gone.
@@ -170,6 +171,9 @@ impl Core {
             return self.remove_job(entry);
         };
         let lsn = self.move_job(entry, job, kept, 0);
+        if phase == JobPhase::Failed {
+            self.one_more_dead(entry.home);
+        }
         if phase == JobPhase::Completed
             && let Some(oldest) = self.durable.jobs.surplus(&entry.vhost, JOBS_COMPLETED_MAX).cloned()
             && let Some(oldest) = self.durable.jobs.get(&entry.vhost, &oldest).map(Arc::clone)

@@ -66,6 +66,7 @@ impl Core {
             began_ms: now_ms,
             heartbeat_ms: now_ms,
             stays: false,
+            may_stall: false,
         };
         self.jobs.active.insert((queue, seq.0), active);
         if let Some(timeout_ms) = entry.job.terms.timeout_ms {
@@ -96,7 +97,9 @@ impl Core {
             let Some(entry) = self.durable.jobs.at(queue, seq.0).cloned() else { continue };
             if let Some(active) = self.jobs.active.get_mut(&(queue, seq.0)) {
                 active.stays |= pull.detach;
+                active.may_stall = active.token.is_none();
             }
+            self.listen_for(queue, seq.0);
             jobs.push(self.info(&entry, delivery.frame, delivery.token));
         }
         self.answer(to, gate, Ok(Reply::Job(JobReply::Pulled(jobs))));
@@ -113,6 +116,7 @@ impl Core {
             backoff: JobBackoff { delay_ms: PASSING_BACKOFF_MS, growth: JobGrowth::Plain },
             ttl_ms: delivery.envelope.ttl_ms,
             timeout_ms: None,
+            stall_ms: None,
             remove_on_complete: false,
             remove_on_fail: false,
             stack_lines_max: 10,
@@ -132,6 +136,8 @@ impl Core {
             finished_ms: None,
             attempts: 0,
             stalls: 0,
+            revivals: 0,
+            revived_ms: None,
             heartbeat_ms: created_ms,
             progress: 0.0,
             progress_message: None,
@@ -235,6 +241,7 @@ impl Core {
             active_ms: active.map(|active| active.began_ms),
             heartbeat_ms: active.map(|active| active.heartbeat_ms),
             token,
+            care: self.durable.jobs.care(entry.home),
             frame,
         }
     }

@@ -114,6 +114,8 @@ impl Core {
             finished_ms: None,
             attempts: 0,
             stalls: 0,
+            revivals: 0,
+            revived_ms: None,
             heartbeat_ms: created_ms,
             progress: 0.0,
             progress_message: None,

@@ -137,7 +137,16 @@ impl Core {
             let Some(message) = messages.next_if(|m| (m.origin.id, m.origin.seq) == place) else { continue };
             let job = head.entry.job.clone();
             let (state, active_ms, heartbeat_ms) = (head.state, head.active_ms, head.heartbeat_ms);
-            jobs.push(JobInfo { job, state, active_ms, heartbeat_ms, token: None, frame: message.frame });
+            let care = self.durable.jobs.care(head.entry.home);
+            jobs.push(JobInfo {
+                job,
+                state,
+                active_ms,
+                heartbeat_ms,
+                token: None,
+                care,
+                frame: message.frame,
+            });
         }
         self.answer(to, Lsn(0), Ok(Reply::Job(JobReply::Jobs(jobs))));
     }

@@ -114,6 +114,10 @@ impl Core {
         if sweep.act == Act::Obliterate && self.durable.jobs.is_paused(id) {
             self.log(Record::PauseJobs { queue: id, paused: false }, None, true);
         }
+        let care = crate::job::JobCare::default();
+        if sweep.act == Act::Obliterate && self.durable.jobs.care(id) != care {
+            self.log(Record::JobCare { queue: id, care }, None, true);
+        }
         self.sweep_on(sweep);
     }
 

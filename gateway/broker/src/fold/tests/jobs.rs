@@ -19,6 +19,7 @@ pub(super) fn terms() -> JobTerms {
         backoff: JobBackoff { delay_ms: 1000, growth: JobGrowth::Fixed },
         ttl_ms: None,
         timeout_ms: None,
+        stall_ms: None,
         remove_on_complete: false,
         remove_on_fail: false,
         stack_lines_max: 10,

@@ -14,6 +14,7 @@ mod group_places;
 mod groups;
 mod holding;
 mod ids;
+mod job_care;
 mod job_limits;
 mod job_order;
 mod jobs;
