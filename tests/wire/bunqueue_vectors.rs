@@ -166,7 +166,7 @@ fn handshake() {
 }
 
 /// Commands that this server does not have yet, as `docs/bunqueue.md` lists them.
-const UNSERVED: [&str; 40] = [
+const UNSERVED: [&str; 39] = [
     "AddWebhook",
     "CompactMemory",
     "Cron",
@@ -196,7 +196,6 @@ const UNSERVED: [&str; 40] = [
     "RemoveChildDependency",
     "RemoveGroupConcurrency",
     "RemoveGroupRateLimit",
-    "RemoveJobDeduplicationKey",
     "RemoveUnprocessedChildren",
     "RemoveWebhook",
     "ResumeGroup",

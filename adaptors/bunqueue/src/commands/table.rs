@@ -67,6 +67,7 @@ pub(crate) enum Op {
     RegisterWorker,
     RemoveDeduplicationKey,
     RemoveDlqJob,
+    RemoveJobDeduplicationKey,
     Resume,
     RetryCompleted,
     RetryDlq,
@@ -81,7 +82,7 @@ pub(crate) enum Op {
 }
 
 /// Sorted by name.
-const COMMANDS: [Command; 67] = [
+const COMMANDS: [Command; 68] = [
     Command { name: "ACK", op: Op::Ack },
     Command { name: "ACKB", op: Op::AckBatch },
     Command { name: "AddLog", op: Op::AddLog },
@@ -138,6 +139,7 @@ const COMMANDS: [Command; 67] = [
     Command { name: "RegisterWorker", op: Op::RegisterWorker },
     Command { name: "RemoveDeduplicationKey", op: Op::RemoveDeduplicationKey },
     Command { name: "RemoveDlqJob", op: Op::RemoveDlqJob },
+    Command { name: "RemoveJobDeduplicationKey", op: Op::RemoveJobDeduplicationKey },
     Command { name: "Resume", op: Op::Resume },
     Command { name: "RetryCompleted", op: Op::RetryCompleted },
     Command { name: "RetryDlq", op: Op::RetryDlq },

@@ -199,7 +199,9 @@ impl Conversation {
             Op::RemoveDeduplicationKey => put_data(req_id, out, |map| map.int("count", number)),
             Op::ExtendLock if count == 0 => put_error(req_id, "Lock not found or invalid token", out),
             Op::ExtendLock => put_done(req_id, out),
-            Op::RemoveDlqJob => put_data(req_id, out, |map| map.bool("removed", count > 0)),
+            Op::RemoveDlqJob | Op::RemoveJobDeduplicationKey => {
+                put_data(req_id, out, |map| map.bool("removed", count > 0));
+            }
             _ => put_ok(req_id, out, |map| map.int("count", number)),
         }
     }

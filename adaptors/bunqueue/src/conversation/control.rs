@@ -94,6 +94,13 @@ impl Conversation {
         Ok(())
     }
 
+    /// The key of a job.
+    pub(super) fn key_of(&mut self, call: &mut Call<'_, '_>) -> Result<(), Refusal> {
+        let own = id(call.fields.need_text("id")?);
+        self.ask(call, Beside::Nothing, false, JobRequest::FreeKeyOf(own));
+        Ok(())
+    }
+
     /// Other data for a job: its message is read first, since everything else of it stays.
     pub(super) fn update(&mut self, call: &mut Call<'_, '_>) -> Result<(), Refusal> {
         let own = call.fields.need_text("id")?;

@@ -141,6 +141,7 @@ impl Conversation {
             Op::GetStallConfig | Op::SetStallConfig | Op::GetDlqConfig | Op::SetDlqConfig => self.care(call),
             Op::Update => self.update(call),
             Op::GetDeduplicationJobId | Op::RemoveDeduplicationKey => self.key(call),
+            Op::RemoveJobDeduplicationKey => self.key_of(call),
         }
     }
 

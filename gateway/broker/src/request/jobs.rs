@@ -114,6 +114,8 @@ pub enum JobRequest {
     KeyHolder(Name, Arc<str>),
     /// Let go of a key of a queue. Answered with `JobReply::Count`.
     FreeKey(Name, Arc<str>),
+    /// Let go of the key that a job holds. Answered with `JobReply::Count`: 0 when it holds none.
+    FreeKeyOf(JobId),
     /// A worker is there, as long as the connection and as it says so again within `limits::JOB_WORKER_MS`. Answered with
     /// `JobReply::Workers`: it alone.
     Register(JobWorker),

@@ -54,6 +54,18 @@ impl Core {
         Ok((gate, JobReply::Count(1)))
     }
 
+    /// A job holds its key no more, if it does.
+    pub(super) fn free_key_of(&mut self, vhost: &Name, id: &JobId) -> Answered {
+        let entry = self.durable.jobs.get(vhost, id).cloned();
+        let holds = |entry: &std::sync::Arc<JobEntry>| {
+            let key = entry.job.terms.unique.as_ref().map(|unique| &*unique.key);
+            key.is_some_and(|key| self.durable.jobs.holder(entry.home, key) == Some(id))
+        };
+        let Some(entry) = entry.filter(holds) else { return Ok((Lsn(0), JobReply::Count(0))) };
+        let gate = self.change_entry(&entry, |job| job.terms.unique = None);
+        Ok((gate, JobReply::Count(1)))
+    }
+
     /// A job of a queue that has ended that way.
     fn ended_job(
         &self,

@@ -154,6 +154,7 @@ impl Core {
                     JobReply::Holder(queue.and_then(|queue| self.durable.jobs.holder(queue, &key).cloned())),
                 ))
             }
+            JobRequest::FreeKeyOf(id) => self.free_key_of(vhost, &id),
             JobRequest::FreeKey(queue, key) => self.free_key(vhost, &queue, &key),
             JobRequest::Register(worker) => self.register_worker(connection, vhost, worker),
             JobRequest::Beat(id, counts) => self.worker_beat(vhost, &id, counts),
@@ -225,7 +226,9 @@ impl Core {
             | JobRequest::RetryDead { queue, .. }
             | JobRequest::RetryCompleted { queue, .. }
             | JobRequest::PurgeDead { queue, .. } => may(Access::Configure, queue),
-            JobRequest::ClearLog { id, .. } | JobRequest::Change(id, ..) => may_job(Access::Write, id),
+            JobRequest::ClearLog { id, .. } | JobRequest::Change(id, ..) | JobRequest::FreeKeyOf(id) => {
+                may_job(Access::Write, id)
+            }
         }
     }
 

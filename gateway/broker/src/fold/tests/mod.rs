@@ -15,6 +15,7 @@ mod groups;
 mod holding;
 mod ids;
 mod job_care;
+mod job_keys;
 mod job_limits;
 mod job_order;
 mod jobs;
