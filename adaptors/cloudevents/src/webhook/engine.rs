@@ -222,6 +222,12 @@ impl Engine {
     }
 
     async fn session(&mut self) -> Result<(), BrokerError> {
+        let mut first = None;
+        if !self.lost && !self.is_kept().await? {
+            // nobody has subscribed yet: no queue until somebody does
+            self.hooks.loaded.send_replace(true);
+            first = Some(self.changes.recv().await.ok_or(BrokerError::Stopping)?);
+        }
         let (connection, outbox) =
             self.hooks.http.broker.connect(&store::keeper(), &self.hooks.http.vhost, "webhooks")?;
         let mut link = Link { connection, outbox, last: 0, asked: HashMap::new() };
@@ -232,6 +238,9 @@ impl Engine {
         }
         requests.push(store::consume());
         link.ask_all(requests).await?;
+        if let Some(command) = first {
+            self.change(&mut link, command).await?;
+        }
         loop {
             let looks = !*self.hooks.loaded.borrow() && link.asked.is_empty();
             tokio::select! {
@@ -246,6 +255,16 @@ impl Engine {
                 },
                 () = sleep(HOOK_LOOK), if looks => link.ask(store::look(), Some(Asked::Looked)).await?,
             }
+        }
+    }
+
+    /// Whether the queue of subscriptions is there.
+    async fn is_kept(&self) -> Result<bool, BrokerError> {
+        let http = &self.hooks.http;
+        match http.broker.call(&store::keeper(), &http.vhost, store::look()).await {
+            Ok(_) => Ok(true),
+            Err(BrokerError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

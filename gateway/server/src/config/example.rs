@@ -103,6 +103,10 @@ fn the_image_is_made_of_what_exists() {
         let parts: Vec<&str> = copy.split_whitespace().collect();
         let (sources, target) = parts.split_at(parts.len() - 1);
         if sources[0] == "--from=build" {
+            // the certificate authorities are the image's own
+            if sources[1].starts_with("/etc/ssl/certs/") {
+                continue;
+            }
             assert_eq!(sources[1], "/src/target/release/framegate");
             installed.extend(target.iter().map(|t| (*t).to_owned()));
             continue;
