@@ -56,23 +56,26 @@ fn routes() -> Router<Arc<Context>> {
 }
 
 async fn events(State(context): Shared, request: HttpRequest) -> Response<Body> {
-    publish_route(&context, request, None).await
+    asked(&context, request, "POST, OPTIONS", async |client, query, request| {
+        publish(&context, &client, &query, request, None).await
+    })
+    .await
 }
 
 async fn topics(State(context): Shared, request: HttpRequest) -> Response<Body> {
     let path = request.uri().path().to_owned();
     match TopicPath::parse(&path) {
-        Ok(TopicPath { topic, action: "events" })
-            if matches!(*request.method(), Method::GET | Method::OPTIONS) =>
-        {
-            asked(&context, request, "GET, POST, OPTIONS", async |client, query, _| {
+        Ok(TopicPath { topic, action: "events" }) => {
+            asked(&context, request, "GET, POST, OPTIONS", async |client, query, request| {
+                if request.method() == Method::POST {
+                    return publish(&context, &client, &query, request, Some(&topic)).await;
+                }
                 let ask = poll::Ask::read(&query)?;
                 let stopping = context.http.stopping.clone();
                 poll::poll(client, &topic, ask, &context.headers, stopping).await
             })
             .await
         }
-        Ok(TopicPath { topic, action: "events" }) => publish_route(&context, request, Some(topic)).await,
         Ok(TopicPath { topic, action: "request" }) => {
             asked(&context, request, "POST, OPTIONS", async |client, query, request| {
                 call_route(&context, &client, &query, request, &topic).await
@@ -153,19 +156,6 @@ async fn call_route(
     }
 }
 
-async fn publish_route(context: &Context, request: HttpRequest, topic: Option<String>) -> Response<Body> {
-    let headers = request.headers().clone();
-    let answer = match *request.method() {
-        Method::OPTIONS => options("POST, OPTIONS", &headers, &context.settings),
-        Method::POST => match publish(context, request, topic).await {
-            Ok((status, body)) => json_response(status, &body),
-            Err(problem) => problem.response(),
-        },
-        _ => not_allowed("POST, OPTIONS"),
-    };
-    finish(context, &headers, answer)
-}
-
 async fn sse(State(context): Shared, request: HttpRequest) -> Response<Body> {
     let headers = request.headers().clone();
     let answer = match *request.method() {
@@ -193,26 +183,27 @@ async fn client(context: &Context, headers: &HeaderMap, uri: &Query) -> Result<C
 
 async fn publish(
     context: &Context,
+    client: &Client,
+    query: &Query,
     request: HttpRequest,
-    topic: Option<String>,
-) -> Result<(StatusCode, Value), Problem> {
-    let query = Query::parse(request.uri().query());
-    let client = client(context, request.headers(), &query).await?;
-    let (headers, asked) = read_request(context, &client, &query, request, topic.as_deref()).await?;
-    match asked {
+    topic: Option<&str>,
+) -> Result<Response<Body>, Problem> {
+    let (headers, asked) = read_request(context, client, query, request, topic).await?;
+    let (status, body) = match asked {
         Asked::One(ready) => {
             let is_reply = ready.is_reply();
             let published = client.publish(ready.publish).await?;
             if is_reply && published.queues == 0 && !published.duplicate {
                 return Err(Problem::new(404, "not_found", "nobody waits for this reply any more"));
             }
-            Ok((StatusCode::ACCEPTED, accepted(&ready.id, &ready.source, &published)))
+            (StatusCode::ACCEPTED, accepted(&ready.id, &ready.source, &published))
         }
         Asked::Batch(events) if prefers(&headers, "return", "representation") => {
-            publish_some(&client, events).await
+            publish_some(client, events).await?
         }
-        Asked::Batch(events) => publish_all(&client, events).await,
-    }
+        Asked::Batch(events) => publish_all(client, events).await?,
+    };
+    Ok(json_response(status, &body))
 }
 
 /// Reads what a request publishes; gives its headers, too.

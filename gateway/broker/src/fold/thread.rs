@@ -42,23 +42,31 @@ pub(crate) fn spawn(
     Ok(handle)
 }
 
-/// The system's clocks.
+/// The system's clocks. Their milliseconds begin together, so that what is due at a time of the one is not early by the other.
 pub(crate) struct Clock {
     started: Instant,
+    /// How far the wall clock was in its millisecond then.
+    phase: Duration,
 }
 
 impl Clock {
     /// Monotonic time counts from here.
     pub(crate) fn start() -> Self {
-        Self { started: Instant::now() }
+        let started = Instant::now();
+        let phase = Duration::from_nanos(u64::from(wall().subsec_nanos() % 1_000_000));
+        Self { started, phase }
     }
 
     /// Both times.
     pub(crate) fn now(&self) -> Now {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
-        Now { wall_ms: ms(wall), mono_ms: ms(self.started.elapsed()) }
+        Now { wall_ms: ms(wall()), mono_ms: ms(self.started.elapsed() + self.phase) }
     }
+}
+
+/// Time since the Unix epoch.
+fn wall() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn run(shared: &Arc<Shared>) {
