@@ -1,5 +1,5 @@
-//! Queues that are deleted when nobody used them for a while. Consumers, pulls and declarations are uses. The lease begins
-//! anew with a start.
+//! Queues that are deleted when nobody used them for a while. Consumers, pulls (refused ones too) and declarations are uses.
+//! The lease begins anew with a start.
 
 use super::Core;
 use super::live::Taker;

@@ -216,7 +216,9 @@ pub enum Credit {
 /// Which deliveries are meant.
 #[derive(Debug, Clone)]
 pub enum Lease {
-    /// Deliveries to a consumer of this connection, by position. All must be leased, or nothing is settled.
+    /// Deliveries to a consumer of this connection, by position. All must be leased, or nothing is settled. A position names
+    /// the message, not one of its deliveries: when it was returned and has come to the same consumer again, that delivery
+    /// is meant. A token names one delivery.
     Positions(ConsumerId, Vec<Seq>),
     /// One delivery, by token, whatever connection got it.
     Token(Token),

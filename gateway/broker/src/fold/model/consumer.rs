@@ -311,8 +311,9 @@ impl Model {
                 return self.expect(id, Gate::Free, What::Reply(request, Answered::Because(why), None));
             }
         };
+        // one that is refused is a use too: somebody wants what is there
+        self.touch(&fetch.queue);
         if self.start_pull(id, request, fetch, incarnation) {
-            self.touch(&fetch.queue);
             self.expire(&fetch.queue);
         }
     }

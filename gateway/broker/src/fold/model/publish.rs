@@ -10,7 +10,7 @@ use super::{Answered, Gate, Known, Model, What};
 use crate::definition::{
     BindTarget, BindingSpec, ExchangeKind, ExchangeSpec, HeaderValue, Overflow, QueueSpec, TopicSpec,
 };
-use crate::ids::{ConnectionId, RequestId};
+use crate::ids::{ConnectionId, ConsumerId, RequestId};
 use crate::message::Envelope;
 use crate::name::Name;
 use crate::request::{Answer, Define, Publish, Request};
@@ -285,6 +285,14 @@ impl Model {
             strict || (queue.spec.properties.length_max.is_some() && self.has_takers(queue))
         };
         self.queues_of(&envelope, &publish.frame).iter().any(limited)
+    }
+
+    /// A consumer's queue has a limit.
+    pub(in crate::fold) fn is_limited_for(&self, id: ConnectionId, consumer: ConsumerId) -> bool {
+        let known = self.connections.get(&id).and_then(|c| c.consumers.get(&consumer));
+        let queue = known.and_then(|known| self.world.queues.get(&known.queue));
+        let properties = queue.map(|queue| &queue.spec.properties);
+        properties.is_some_and(|p| p.length_max.is_some() || p.bytes_max.is_some())
     }
 
     /// The topics that keep it, each once: those that keys name, and those that are bound.

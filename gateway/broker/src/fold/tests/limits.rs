@@ -69,6 +69,24 @@ fn what_a_consumer_takes_at_once_is_never_too_many() {
 }
 
 #[test]
+fn what_returns_to_a_queue_that_is_too_long_is_with_its_consumer_again_before_the_next_settlement() {
+    let (mut rig, mut peer) = rig_with(limited(Overflow::DropHead, 1));
+    rig.send(&mut peer, vec![Request::Consume(consumer(1, "q", None))]);
+    rig.settle();
+    rig.send(&mut peer, ["a", "b"].map(publish).to_vec());
+    rig.settle();
+    assert_eq!(peer.texts(), ["a", "b"]);
+    let again = settlement(1, &[Seq(1), Seq(2)], Outcome::Requeue { delay_ms: 0 });
+    let ack = settlement(1, &[Seq(1)], Outcome::Ack);
+    rig.send(&mut peer, vec![Request::Settle(again), Request::Settle(ack)]);
+    rig.settle();
+    assert_eq!(peer.texts(), ["a", "b"], "none was dropped");
+    let left = info(&mut rig, &mut peer, "q");
+    assert_eq!((left.ready, left.unacked), (0, 1), "the ack is of what came again");
+    assert_eq!(corpses(&mut rig, &mut peer, "dead"), []);
+}
+
+#[test]
 fn a_queue_of_length_0_gives_to_who_waits_and_keeps_nothing() {
     let (mut rig, mut peer) = rig_with(limited(Overflow::DropHead, 0));
     rig.put(&mut peer, message("q", "a"));

@@ -54,6 +54,20 @@ fn declaring_again_and_pulling_are_uses() {
 }
 
 #[test]
+fn a_pull_that_is_refused_is_a_use() {
+    let (mut rig, mut peer) = rig();
+    rig.call(&mut peer, queue("other", QueueProperties::default())).expect("declared");
+    rig.call(&mut peer, Request::Consume(consumer(7, "other", None))).expect("consumes");
+    rig.wait(900);
+    let refused = rig.call(&mut peer, pull(7, "q", 1, 0, true));
+    assert!(matches!(refused, Err(BrokerError::ConsumerExists)), "{refused:?}");
+    rig.wait(999);
+    assert!(is_there(&mut rig, &mut peer));
+    rig.wait(1);
+    assert!(!is_there(&mut rig, &mut peer));
+}
+
+#[test]
 fn a_queue_with_a_consumer_or_a_pull_that_waits_is_used() {
     let (mut rig, mut peer) = rig();
     rig.call(&mut peer, Request::Consume(consumer(1, "q", None))).expect("consumes");

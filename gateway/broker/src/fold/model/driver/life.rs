@@ -216,7 +216,8 @@ impl Life {
             }
             Command::Settles(peer, settlements) => {
                 let id = self.peers[*peer as usize].id;
-                (*peer, settlements.iter().filter_map(|s| requests::settle(&self.model, id, s)).collect())
+                let all = settlements.iter().filter_map(|s| requests::settle(&self.model, id, s));
+                (*peer, requests::settled_once(&self.model, id, all.collect()))
             }
             Command::Recover { peer, consumer } => {
                 (*peer, vec![Request::Recover(consumer.map(|c| ConsumerId(c as u32)))])

@@ -12,7 +12,7 @@ use crate::fold::tests::rig::name;
 use crate::ids::{ConnectionId, ConsumerId, PoolId, Seq, Token};
 use crate::message::Dedup;
 use crate::name::Name;
-use crate::request::{Answer, Consume, Fetch, Lease, Publish, Request, Settle};
+use crate::request::{Answer, Consume, Fetch, Lease, Outcome, Publish, Request, Settle};
 
 /// Queues by what they are.
 pub(super) const QUEUES: [&str; 24] = [
@@ -284,6 +284,25 @@ pub(super) fn settle(model: &Model, id: ConnectionId, wanted: &Settlement) -> Op
     let ids = model.connections.keys();
     let tokens: Vec<_> = ids.flat_map(|id| model.held_by(*id)).filter_map(|h| h.2).collect();
     settle_of(&model.held_by(id), &tokens, wanted)
+}
+
+/// Settlements of one batch. What returns to a queue with a limit may be with its consumer again before the next of them,
+/// under the same number: that one does not name it then.
+pub(super) fn settled_once(model: &Model, id: ConnectionId, mut requests: Vec<Request>) -> Vec<Request> {
+    let mut returned: Vec<(ConsumerId, Seq)> = Vec::new();
+    requests.retain(|request| {
+        let Request::Settle(settle) = request else { return true };
+        let Lease::Positions(consumer, seqs) = &settle.lease else { return true };
+        if seqs.iter().any(|seq| returned.contains(&(*consumer, *seq))) {
+            return false;
+        }
+        let returns = matches!(settle.outcome, Outcome::Requeue { .. } | Outcome::Undeliverable);
+        if returns && model.is_limited_for(id, *consumer) {
+            returned.extend(seqs.iter().map(|seq| (*consumer, *seq)));
+        }
+        true
+    });
+    requests
 }
 
 /// The same of what is held, by position or by one of all tokens.
