@@ -92,8 +92,16 @@ impl Model {
         };
         let now_ms = self.now.mono_ms;
         let over = |w: &Waiter| w.orphan || (self.is_open() && open(w) && w.deadline_ms <= now_ms);
-        let over: Vec<bool> = self.waiters.iter().map(over).collect();
-        for (waiter, over) in self.waiters.iter_mut().zip(over) {
+        // what had to be read went to others just now: it looks once more
+        let misses = |w: &Waiter| {
+            let queue = self.world.queues.get(&w.fetch.queue).filter(|q| w.is_for(q));
+            self.is_tight && queue.is_some_and(|q| q.used_ms == now_ms)
+        };
+        let over: Vec<_> = self.waiters.iter().map(|w| (over(w), misses(w))).collect();
+        for (waiter, (over, misses)) in self.waiters.iter_mut().zip(over) {
+            if misses && waiter.over_ms.is_some() {
+                waiter.over_ms = Some(now_ms);
+            }
             // it may look once more whether its message has been read
             if over && waiter.over_ms.is_some_and(|since| since + PATIENCE_MS <= now_ms) {
                 return Err(format!("{waiter:?} waits too long"));

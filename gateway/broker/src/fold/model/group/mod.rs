@@ -74,8 +74,8 @@ pub(in crate::fold) struct Group {
     /// Who was a member at some time of this pass.
     lately: BTreeMap<Whom, MemberNow>,
     came: u64,
-    /// Who has the events of a key, and who had come until then.
-    owners: BTreeMap<String, (Whom, u64)>,
+    /// Who has the events of a key, who had come until then, and the pass.
+    owners: BTreeMap<String, (Whom, u64, usize)>,
     /// Below it, somebody saw everything that is delivered again.
     seen: u64,
 }

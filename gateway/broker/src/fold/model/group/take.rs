@@ -96,14 +96,14 @@ impl Model {
             return Err("it is no member".to_owned());
         }
         self.check_turn(&group, whom, offset)?;
-        let sticky = self.key_of(&group, offset);
+        let (sticky, pass) = (self.key_of(&group, offset), self.pass());
         let deadline_ms = terms.lease_ms.map(|lease| now.mono_ms + lease);
         let lease = Lease { connection: whom.0, consumer: whom.1, deadline_ms, token: delivery.token };
         let redelivered = delivery.redelivered;
         let Some(group) = self.group_mut(key) else { return Ok(()) };
         if let Some(sticky) = sticky {
             let came = group.came;
-            group.owners.insert(sticky, (whom, came));
+            group.owners.insert(sticky, (whom, came, pass));
         }
         group.high = group.high.max(offset + 1);
         group.sure = group.sure.max(offset + 1);
@@ -174,7 +174,10 @@ impl Model {
                 {
                     return Err(format!("event {offset} of key {key}, {first} is first"));
                 }
-                if let Some((owner, came)) = group.owners.get(&key)
+                // a pull may have been decided before what else was heard in this pass
+                let pulls = self.waiters.iter().any(|w| (w.connection, w.fetch.consumer) == whom);
+                if let Some((owner, came, pass)) = group.owners.get(&key)
+                    && !(pulls && *pass == self.pass())
                     && let Some(there) = group.members.get(owner)
                     && there.came <= *came
                     && *owner != whom
