@@ -427,18 +427,25 @@ impl Core {
     /// A connection is gone: everything that it had goes or returns.
     pub(super) fn disconnect(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get(&id).filter(|_| id != DETACHED) else { return };
-        let consumers: Vec<ConsumerId> = connection.consumers.keys().copied().collect();
+        let mut consumers: Vec<ConsumerId> = connection.consumers.keys().copied().collect();
+        consumers.sort_unstable();
         let exclusive = connection.exclusive.clone();
         let waiting: Vec<u64> =
             self.waiters.iter().filter(|(_, w)| w.connection == id).map(|(waiter, _)| *waiter).collect();
         for waiter in waiting {
             self.end_wait(waiter);
         }
+        // all of them end first: a queue that lived by its consumers goes with what they held, whichever of them held it
+        let mut returned: BTreeMap<QueueId, BTreeMap<u64, Held>> = BTreeMap::new();
         for consumer in &consumers {
             let held = self.connections.get_mut(&id).and_then(|c| c.consumers.get_mut(consumer));
             let Some((queue, held)) = held.map(|c| (c.queue, std::mem::take(&mut c.held))) else { continue };
             let held = self.keep_jobs(queue, held);
             self.end_consumer(id, *consumer);
+            returned.entry(queue).or_default().extend(held);
+        }
+        // in the order of the queue, so that those that die of it keep their order
+        for (queue, held) in returned {
             self.give_back(queue, held);
         }
         for queue in exclusive {

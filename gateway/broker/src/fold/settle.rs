@@ -1,5 +1,7 @@
 //! Settling leased messages: by position or token, all or nothing.
 
+use std::collections::BTreeMap;
+
 use framegate_storage::Lsn;
 
 use super::groups::Again;
@@ -273,12 +275,21 @@ impl Core {
             .collect();
         let count = holders.iter().map(|(_, held)| held.len() as u64).sum();
         self.answer(to, Lsn(0), Ok(Reply::Settled { count }));
+        // in the order of the queue, whoever held them, so that those that die of it keep their order
+        let mut returned: BTreeMap<QueueId, Vec<Seq>> = BTreeMap::new();
+        let mut released = Vec::new();
         for (consumer, held) in holders {
             if let Some((queue, seqs)) = self.release(id, consumer, held) {
-                self.return_to_queue(queue, &seqs, true);
-                self.wake_consumer(id, consumer);
-                self.forget_empty_holder(id, consumer);
+                returned.entry(queue).or_default().extend(seqs.iter());
+                released.push(consumer);
             }
+        }
+        for (queue, seqs) in returned {
+            self.return_to_queue(queue, &SeqSet::from_unsorted(seqs), true);
+        }
+        for consumer in released {
+            self.wake_consumer(id, consumer);
+            self.forget_empty_holder(id, consumer);
         }
     }
 }

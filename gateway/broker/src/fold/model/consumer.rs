@@ -81,6 +81,10 @@ impl Model {
         let consumers: Vec<ConsumerId> =
             self.connections.get(&id).map(|c| c.consumers.keys().copied().collect()).unwrap_or_default();
         self.waiters.retain(|w| w.connection != id);
+        // a queue that goes with its consumers goes with what they held
+        for consumer in consumers {
+            self.end_consumer(id, consumer);
+        }
         for name in self.names() {
             let Some(queue) = self.queue_mut(&name) else { continue };
             let held = |m: &&Message| m.lease().is_some_and(|l| l.connection == id);
@@ -91,9 +95,6 @@ impl Model {
             }
         }
         self.return_group_leases(id, None);
-        for consumer in consumers {
-            self.end_consumer(id, consumer);
-        }
         for name in self.names() {
             if self.world.queues.get(&name).is_some_and(|q| q.owner == Some(id)) {
                 self.drop_queue(&name);

@@ -46,6 +46,34 @@ fn a_message_that_fails_once_too_often_dies_of_the_delivery_limit() {
 }
 
 #[test]
+fn what_several_consumers_give_back_at_once_dies_in_the_order_of_its_queue() {
+    for lost in [true, false] {
+        let mut rig = Rig::new();
+        let (mut peer, mut other) = (rig.connect(), rig.connect());
+        rig.call(&mut other, queue("dead", QueueProperties::default())).expect("declared");
+        let properties = QueueProperties { delivery_limit: Some(0), ..dead_to("dead") };
+        rig.call(&mut other, queue("q", properties)).expect("declared");
+        let consumers = [7, 3, 900, 5, 1, 40];
+        for id in consumers {
+            rig.send(&mut peer, vec![Request::Consume(consumer(id, "q", Some(2)))]);
+        }
+        rig.settle();
+        let bodies: Vec<String> = (10..22).map(|n| n.to_string()).collect();
+        for body in &bodies {
+            rig.put(&mut other, message("q", body));
+        }
+        assert_eq!(peer.deliveries().len(), bodies.len());
+        if lost {
+            rig.disconnect(peer);
+        } else {
+            rig.call(&mut peer, Request::Recover(None)).expect("recovered");
+        }
+        let dead = corpses(&mut rig, &mut other, "dead");
+        assert_eq!(dead.iter().map(|d| d.0.clone()).collect::<Vec<_>>(), bodies, "connection lost: {lost}");
+    }
+}
+
+#[test]
 fn failures_count_over_lost_connections_delays_and_a_restart() {
     let mut rig = Rig::new();
     let mut peer = rig.connect();

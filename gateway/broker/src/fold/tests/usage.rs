@@ -1,6 +1,6 @@
 //! Queues that come and go with their use: expires, auto-delete, exclusive.
 
-use super::rig::{Peer, Rig, consumer, message, name, pull, queue};
+use super::rig::{Peer, Rig, consumer, corpses, dead_to, message, name, pull, queue};
 use crate::definition::{BindTarget, BindingSpec, QueueProperties, QueueSpec};
 use crate::error::BrokerError;
 use crate::ids::ConsumerId;
@@ -121,6 +121,34 @@ fn an_auto_delete_queue_goes_with_its_last_consumer_and_never_before_the_first()
     rig.disconnect(other);
     assert!(!is_there(&mut rig, &mut peer));
     assert_eq!(rig.hashes().0, rig.hashes().1);
+}
+
+#[test]
+fn an_auto_delete_queue_goes_with_what_its_lost_consumers_held_whichever_of_them_held_it() {
+    for holds in 1..=6 {
+        let mut rig = Rig::new();
+        let (mut peer, mut other) = (rig.connect(), rig.connect());
+        rig.call(&mut other, queue("dead", QueueProperties::default())).expect("declared");
+        // what returned to it would die of it
+        let properties = QueueProperties { delivery_limit: Some(0), ..dead_to("dead") };
+        let spec = QueueSpec {
+            name: name("q"),
+            durable: true,
+            auto_delete: true,
+            properties,
+            ..QueueSpec::default()
+        };
+        rig.call(&mut other, Request::Define(Define::Queue(spec))).expect("declared");
+        for id in 1..=6 {
+            let limit = Some(u32::from(id == holds));
+            rig.call(&mut peer, Request::Consume(consumer(id, "q", limit))).expect("consumes");
+        }
+        rig.put(&mut other, message("q", "a"));
+        assert_eq!(peer.texts(), ["a"]);
+        rig.disconnect(peer);
+        assert!(!is_there(&mut rig, &mut other));
+        assert_eq!(corpses(&mut rig, &mut other, "dead"), []);
+    }
 }
 
 #[test]
